@@ -1,0 +1,192 @@
+"""Facts: a machine and a request as plain mappings, checked against the vocabulary and made flat for the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from selector.faults import Fault, Path, typed, unknown_key, wrong_type
+from selector.rules.problems import nearest, shown
+from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Value, Vocabulary
+
+UNKNOWN = "unknown"
+_BESIDE = ("driver", "torch", "packages", "switches", "devices", "notes", "unusable")
+_DEVICE = ("index", "name", "memory")
+_CAUSAL = ("top_left", "bottom_right")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One attention layer, and the call it makes where one is asked about. Facts that are not given are not there."""
+
+    role: str = "self"
+    category: str | None = None
+    model: str | None = None
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    call: Mapping[str, Value] | None = None
+
+
+def read_machine(value: object, vocabulary: Vocabulary, device: int = 0, path: Path = ()) -> tuple[list[Fault], dict[str, Value]]:
+    """Check the facts of a machine and make them flat; one of its devices lends its own facts.
+
+    A fact that is null or missing is unknown, except where null is a value of it. A package that is not listed is
+    absent; the string `unknown` means that it was not looked for, and so does a missing `packages`.
+    """
+    if not isinstance(value, Mapping):
+        return [wrong_type(path, "a mapping of facts", value)], {}
+    own = {fact.name: fact for fact in vocabulary.group["machine"] if not fact.name.startswith(PACKAGE_PREFIX)}
+    known = [*own, *_BESIDE]
+    faults = [unknown_key(path, key, known) for key in value if key not in known]
+    given = {key: item for key, item in value.items() if key in own}
+    flat = _values(given, own, path, faults)
+    _read_device(value, own, device, path, faults, flat)
+    if value.get("packages") is not None:
+        faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
+    faults += _other_faults(value, path)
+    faults += _pattern_faults(flat, own, path)
+    return faults, flat
+
+
+def _values(given: Mapping[str, object], known: Mapping[str, Fact], path: Path, faults: list[Fault]) -> dict[str, Value]:
+    """Check values of facts; null is kept where it is a value and left out, as unknown, where it is not."""
+    flat: dict[str, Value] = {}
+    for name, value in given.items():
+        fact = known[name]
+        if value is None:
+            if fact.null:
+                flat[name] = None
+            continue
+        misfit = fact.misfit(value)
+        if misfit is not None:
+            faults.append(Fault((*path, name), "bad-value", misfit.message, misfit.hint))
+        elif isinstance(value, str | int | bool):
+            flat[name] = value
+    return flat
+
+
+def _read_device(
+    value: Mapping[str, object], own: Mapping[str, Fact], device: int, path: Path, faults: list[Fault], flat: dict[str, Value]
+) -> None:
+    """Take the facts of one device, where devices are listed."""
+    devices = value.get("devices")
+    if devices is None:
+        return
+    where = (*path, "devices")
+    if not isinstance(devices, list) or not all(isinstance(item, Mapping) for item in devices):
+        faults.append(wrong_type(where, "a list of mappings", devices))
+        return
+    if value.get("arch") is not None:
+        faults.append(Fault((*path, "arch"), "twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"))
+        return
+    if not devices:
+        flat["arch"] = None
+        return
+    if not 0 <= device < len(devices):
+        message = f"wanted one of {len(devices)} devices (0 to {len(devices) - 1}), got device {device}"
+        faults.append(Fault(where, "no-device", message))
+        return
+    for index, item in enumerate(devices):
+        faults += [unknown_key((*where, index), key, [*_DEVICE, *own]) for key in item if key not in own and key not in _DEVICE]
+        found = _values({key: entry for key, entry in item.items() if key in own}, own, (*where, index), faults)
+        if index == device:
+            flat.update(found)
+
+
+def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: dict[str, Value]) -> Iterator[Fault]:
+    if not isinstance(packages, Mapping):
+        yield wrong_type(path, "a mapping of package names to versions", packages)
+        return
+    for key in packages:
+        if key not in vocabulary.packages:
+            known = vocabulary.package_key(str(key))
+            fault = unknown_key(path, key, vocabulary.packages)
+            message = f"no package `{shown(key)}` in the vocabulary"
+            yield fault._replace(message=message, hint=f"did you mean `{known}`?" if known else fault.hint)
+    for key in vocabulary.packages:
+        version = packages.get(key)
+        fact = vocabulary.facts[PACKAGE_PREFIX + key]
+        misfit = None if version is None or version == UNKNOWN else fact.misfit(version)
+        if misfit is not None:
+            yield Fault((*path, key), "bad-value", misfit.message, misfit.hint)
+        elif version != UNKNOWN:
+            flat[fact.name] = version
+
+
+def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
+    for key in ("driver", "torch"):
+        item = value.get(key)
+        if item is not None and not isinstance(item, str):
+            yield Fault((*path, key), "wrong-type", f"`{key}`: wanted a version as a string, got {typed(item)}", "quote it")
+    for key in ("switches", "unusable"):
+        if value.get(key) is not None and not isinstance(value[key], Mapping):
+            yield wrong_type((*path, key), "a mapping", value[key])
+
+
+def _pattern_faults(flat: Mapping[str, Value], own: Mapping[str, Fact], path: Path) -> Iterator[Fault]:
+    """Check values whose form depends on another fact (an architecture on CUDA)."""
+    for name, fact in own.items():
+        value = flat.get(name)
+        pattern = fact.on
+        if pattern is None or pattern.fact is None or not isinstance(value, str) or flat.get(pattern.fact) != pattern.value:
+            continue
+        if not pattern.regex.fullmatch(value):
+            message = f"`{name}`: wanted a value such as `{pattern.example}` on {pattern.value}, got `{shown(value)}`"
+            yield Fault((*path, name), "bad-value", message)
+
+
+def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tuple[list[Fault], Request]:
+    """Check a request: the layer's facts, and under `call` those of one call."""
+    if value is None:
+        return [], Request()
+    if not isinstance(value, Mapping):
+        return [wrong_type(path, "a mapping", value)], Request()
+    known = {fact.name: fact for fact in vocabulary.group["request"] if fact.name != "causal_alignment"}
+    faults = [unknown_key(path, key, [*known, "call"]) for key in value if key not in known and key != "call"]
+    plain = {key: item for key, item in value.items() if key in known and key != "causal"}
+    facts = _values(plain, known, path, faults)
+    facts |= _causal(value.get("causal"), (*path, "causal"), faults, wanted="true, false")
+    call = None
+    if value.get("call") is not None:
+        call = _read_call(value["call"], vocabulary, (*path, "call"), faults)
+    role, category, model = (facts.pop(name, None) for name in ("role", "role_category", "model"))
+    return faults, Request(
+        str(role) if role is not None else "self",
+        str(category) if category is not None else None,
+        str(model) if model is not None else None,
+        facts,
+        call,
+    )
+
+
+def _causal(value: object, path: Path, faults: list[Fault], wanted: str) -> dict[str, Value]:
+    """Read a causal flag or an alignment into the two facts that it stands for."""
+    if value is None:
+        return {}
+    if isinstance(value, bool) and "true" in wanted:
+        return {"causal": True} if value else {"causal": False, "causal_alignment": None}
+    if isinstance(value, str) and value in _CAUSAL:
+        return {"causal": True, "causal_alignment": value}
+    message = f"`causal`: wanted one of {wanted}, {', '.join(_CAUSAL)}, got {typed(value)}"
+    faults.append(Fault(path, "bad-value", message, nearest(value, _CAUSAL)))
+    return {}
+
+
+def _read_call(value: object, vocabulary: Vocabulary, path: Path, faults: list[Fault]) -> dict[str, Value]:
+    if not isinstance(value, Mapping):
+        faults.append(wrong_type(path, "a mapping", value))
+        return {}
+    shared = ("dtype", "seq_len_q", "seq_len_kv")
+    known = {fact.name: fact for fact in vocabulary.group["call"]} | {name: vocabulary.facts[name] for name in shared}
+    faults += [unknown_key(path, key, [*known, "causal"]) for key in value if key not in known and key != "causal"]
+    facts = _values({key: item for key, item in value.items() if key in known}, known, path, faults)
+    facts |= {"causal": False, "causal_alignment": None}
+    return facts | _causal(value.get("causal"), (*path, "causal"), faults, wanted="null")
+
+
+def derive(facts: dict[str, Value], vocabulary: Vocabulary) -> dict[str, Value]:
+    """Add the facts that follow from others, where those are known; gives the same mapping."""
+    for derived in vocabulary.derived:
+        value = derived.value(facts)
+        if value is not None:
+            facts[derived.name] = value
+    return facts

@@ -1,0 +1,66 @@
+"""Faults: what is wrong with a value, by the path of keys that leads to it; a text gives them their line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from selector.rules.problems import Place, Problem, listing, nearest, shown
+from selector.rules.text import Node, follow
+
+Path = tuple[str | int, ...]
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong at a path; `on_key` says that it is the key and not the value."""
+
+    path: Path
+    code: str
+    message: str
+    hint: str | None = None
+    on_key: bool = False
+
+
+def dotted(path: Path) -> str:
+    """Write a path as ``config.per_role.cross`` and ``devices[0]``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return shown(text, 200)
+
+
+def place(faults: Iterable[Fault], file: str, node: Node | None = None) -> list[Problem]:
+    """Turn faults into problems, with line and column where the text's node is at hand."""
+    return [Problem(_place(fault, file, node), fault.code, fault.message, fault.hint) for fault in faults]
+
+
+def _place(fault: Fault, file: str, node: Node | None) -> Place:
+    path = dotted(fault.path)
+    if node is None:
+        return Place(file, path=path)
+    at = follow(node, fault.path)
+    return at.key_at(file, path) if fault.on_key else at.at(file, path)
+
+
+def unknown_key(path: Path, name: object, known: Iterable[str]) -> Fault:
+    """Say that a key is not known, with the nearest one that is."""
+    known = list(known)
+    hint = nearest(name, known) or f"known here: {listing(known)}"
+    return Fault((*path, str(name)), "unknown-key", f"no key `{shown(name)}` here", hint, on_key=True)
+
+
+def wrong_type(path: Path, wanted: str, value: object) -> Fault:
+    """Say that a value has another type than is wanted."""
+    subject = f"`{path[-1]}`: " if path else ""
+    return Fault(path, "wrong-type", f"{subject}wanted {wanted}, got {typed(value)}")
+
+
+def typed(value: object) -> str:
+    """Name a value with its type, for a sentence."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return shown(value)
+    return f"the string `{shown(value)}`" if isinstance(value, str) else f"the number {shown(value)}"

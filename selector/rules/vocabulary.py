@@ -1,0 +1,185 @@
+"""The words that rules may use: facts with their types, named sets of values, packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from packaging.version import InvalidVersion, Version
+
+from selector.rules.orders import ORDERS, Order, capability_pattern
+from selector.rules.problems import listing, nearest, shown
+
+Value = str | int | bool | None
+Group = Literal["machine", "request", "call", "config", "derived"]
+PACKAGE_PREFIX = "packages."
+
+
+class Misfit(NamedTuple):
+    """Why a value does not belong to a fact: the sentence, and a hint."""
+
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What the text of a value must look like, everywhere or (`fact` and `value`) where another fact has a value."""
+
+    regex: re.Pattern[str]
+    example: str
+    fact: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: its type, the values it may take, and how they compare.
+
+    `null` says whether null is a value of it (there is none of it); otherwise null means unknown. `special` holds
+    words that stand for a value that is not known as a number (a symbolic size): tests of its number are undetermined.
+    `null_word` is what a log line says for null.
+    """
+
+    name: str
+    type: Literal["string", "integer", "boolean", "version"]
+    group: Group
+    about: str
+    values: tuple[str, ...] = ()
+    special: tuple[str, ...] = ()
+    minimum: int | None = None
+    unit: str | None = None
+    order: str | None = None
+    null: bool = False
+    null_word: str = "none"
+    pattern: Pattern | None = None
+    on: Pattern | None = None
+
+    def misfit(self, value: object) -> Misfit | None:
+        """Say why a value that is not null does not belong to this fact, or give None when it does."""
+        return _CHECKS[self.type](self, value)
+
+    def ordering(self) -> Order | None:
+        """Give the order in which values of this fact compare, None when they do not."""
+        return ORDERS[self.order] if self.order else None
+
+    def matches_pattern(self, text: str) -> Callable[[object], bool] | None:
+        """Compile a pattern that stands for several values (``sm_10x``), None when the text is none."""
+        return capability_pattern(text) if self.order == "capability" else None
+
+
+def _check_boolean(fact: Fact, value: object) -> Misfit | None:
+    if isinstance(value, bool):
+        return None
+    return Misfit(f"`{fact.name}`: wanted true or false, got {_typed(value)}")
+
+
+def _check_integer(fact: Fact, value: object) -> Misfit | None:
+    if value in fact.special and isinstance(value, str):
+        return None
+    also = "".join(f" or `{word}`" for word in fact.special)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return Misfit(f"`{fact.name}`: wanted an integer{also}, got {_typed(value)}", nearest(value, fact.special))
+    if fact.minimum is not None and value < fact.minimum:
+        return Misfit(f"`{fact.name}`: wanted an integer of at least {fact.minimum}{also}, got {shown(value)}")
+    return None
+
+
+def _check_string(fact: Fact, value: object) -> Misfit | None:
+    if not isinstance(value, str):
+        return Misfit(f"`{fact.name}`: wanted a string, got {_typed(value)}")
+    if fact.values and value not in fact.values:
+        return Misfit(f"`{fact.name}`: wanted {one_of(fact.values)}, got `{shown(value)}`", nearest(value, fact.values))
+    if not value:
+        return Misfit(f"`{fact.name}`: wanted a string, got an empty one")
+    if fact.pattern is not None and not fact.pattern.regex.fullmatch(value):
+        return Misfit(f"`{fact.name}`: wanted a value such as `{fact.pattern.example}`, got `{shown(value)}`")
+    return None
+
+
+def _check_version(fact: Fact, value: object) -> Misfit | None:
+    if not isinstance(value, str):
+        return Misfit(f"`{fact.name}`: wanted a version as a string, got {_typed(value)}", "quote it")
+    try:
+        Version(value)
+    except InvalidVersion:
+        return Misfit(f"`{fact.name}`: wanted a version as PEP 440 writes it, got `{shown(value)}`")
+    return None
+
+
+_CHECKS: Mapping[str, Callable[[Fact, object], Misfit | None]] = {
+    "boolean": _check_boolean, "integer": _check_integer, "string": _check_string, "version": _check_version,
+}  # fmt: skip
+
+
+def _typed(value: object) -> str:
+    kinds = {bool: "the boolean", int: "the integer", float: "the number", str: "the string"}
+    kind = kinds.get(type(value))
+    if kind is None:
+        return {dict: "a mapping", list: "a list"}.get(type(value), "null")
+    return f"{kind} {shown(value)}"
+
+
+def one_of(values: tuple[str, ...]) -> str:
+    """Write a choice of names for a sentence."""
+    return f"one of {listing(values)}" if len(values) > 1 else listing(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that rules ask about: the distributions that bring it, and what a deep probe imports of it."""
+
+    key: str
+    distributions: tuple[str, ...]
+    modules: tuple[str, ...]
+    symbols: tuple[str, ...]
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A fact computed from two others: whether they are equal, or whether the second divides the first."""
+
+    name: str
+    relation: Literal["equal", "divisible"]
+    first: str
+    second: str
+
+    def value(self, facts: Mapping[str, Value]) -> bool | None:
+        """Give the relation of the two facts, or None while one of them is unknown."""
+        first, second = facts.get(self.first), facts.get(self.second)
+        if self.relation == "equal":
+            return None if first is None or second is None else first == second
+        if not isinstance(first, int) or not isinstance(second, int):
+            return None
+        return first % second == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Every fact, named set and package by name."""
+
+    facts: Mapping[str, Fact]
+    sets: Mapping[str, tuple[str, tuple[Value, ...]]]
+    packages: Mapping[str, Package]
+    derived: tuple[Derived, ...] = ()
+    group: Mapping[str, tuple[Fact, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sort the facts by who gives them."""
+        groups: dict[str, list[Fact]] = {}
+        for fact in self.facts.values():
+            groups.setdefault(fact.group, []).append(fact)
+        object.__setattr__(self, "group", {name: tuple(facts) for name, facts in groups.items()})
+
+    def package_key(self, name: str) -> str | None:
+        """Find the package that a distribution's name belongs to, for a hint."""
+        return next((key for key, package in self.packages.items() if name in package.distributions), None)
+
+
+def package_fact(package: Package) -> Fact:
+    """Give the fact that a package stands for: its version, null when it is absent."""
+    name = PACKAGE_PREFIX + package.key
+    return Fact(name, "version", "machine", package.about, order="pep440", null=True)

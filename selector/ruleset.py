@@ -1,0 +1,261 @@
+"""A rule set: every rule file of one or more folders, read, linked and checked as a whole, or refused as a whole."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from selector import data
+from selector.catalog import Backend, CatalogReader, Caution, Model, Provider, Roles
+from selector.rules.conditions import ALWAYS
+from selector.rules.fields import Source
+from selector.rules.problems import Place, Problem, ProblemsError, TableError, nearest, shown
+from selector.rules.tables import Row, Table, TableReader, problems_of_order
+from selector.rules.text import Node, read_file
+from selector.rules.vocabulary import Vocabulary
+from selector.rules.walk import Abilities
+from selector.rules.when import Reader
+from selector.rules.words import read_vocabulary
+
+TABLES = ("role_fallback", "platform_default", "explicit", "provider", "call")
+FILES = ("vocabulary", "backends", "roles", "models", "warnings")
+ENTRIES = ("role", "category", "default", "platform")
+_ENGINE_FACTS = (
+    "platform", "arch", "cudnn", "role", "role_category", "model", "head_dim", "mask_free", "dtype", "causal",
+    "causal_alignment", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "compile", "mask", "mask_per_head",
+    "backend", "policy", "configured.role", "configured.category", "configured.default",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Everything that decides, immutable. `digest` names the content: equal digests give equal decisions."""
+
+    vocabulary: Vocabulary
+    tables: Mapping[str, Table]
+    backends: Mapping[str, Backend]
+    providers: Mapping[str, Provider]
+    models: Mapping[str, Model]
+    roles: Roles
+    warnings: tuple[Caution, ...]
+    abilities: Mapping[str, Abilities]
+    digest: str
+    folders: tuple[str, ...]
+
+    def table(self, name: str) -> Table:
+        """Give one of the tables."""
+        return self.tables[name]
+
+    def named(self, name: str) -> str | None:
+        """Give the backend of that name, letter case aside; None when there is none."""
+        upper = name.upper() if name.isascii() else name
+        return upper if upper in self.backends else None
+
+
+@functools.lru_cache(maxsize=8)
+def shipped() -> RuleSet:
+    """Load the rules that come with the product."""
+    return load_rules()
+
+
+def load_rules(folders: Sequence[str | Path] = ()) -> RuleSet:
+    """Load the shipped rules with the files of `folders` in place of the shipped ones of the same table or kind.
+
+    A later folder goes before an earlier one. Raises `TableError` with every problem of every file at once.
+    """
+    base = data.folder("rules")
+    files = _Files({})
+    for folder in [base, *map(Path, folders)]:
+        files.add(folder, shipped=folder is base)
+    files.check()
+    return _link(files, tuple(str(folder) for folder in folders))
+
+
+@dataclass(slots=True)
+class _Files:
+    """The nodes of every file by what they hold (`vocabulary`, …, or a table's name), each with its name."""
+
+    nodes: dict[str, tuple[str, Node]]
+    problems: list[Problem] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.problems = []
+
+    def add(self, folder: Path, *, shipped: bool) -> None:
+        found: dict[str, str] = {}
+        for path in self.paths(folder):
+            name = f"rules/{path.name}" if shipped else str(path)
+            try:
+                node = read_file(path, name)
+            except ProblemsError as error:
+                self.problems.extend(error.problems)
+                continue
+            kind = path.stem if path.stem in FILES else self.table_name(node, name)
+            if kind is None:
+                continue
+            if kind in found:
+                message = f"table `{kind}` stands in {found[kind]} too"
+                self.problems.append(Problem(node.at(name), "duplicate-table", message))
+            found[kind] = name
+            self.nodes[kind] = (name, node)
+
+    def paths(self, folder: Path) -> list[Path]:
+        try:
+            found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or str(error)
+            self.problems.append(Problem(Place(shown(str(folder))), "unreadable", f"cannot read the rules folder: {said.lower()}"))
+            return []
+        if not found:
+            message = "the rules folder holds no rule file (*.yaml)"
+            self.problems.append(Problem(Place(str(folder)), "no-rules", message))
+        return found
+
+    def table_name(self, node: Node, name: str) -> str | None:
+        table = node.value.get("table") if isinstance(node.value, dict) else None
+        if table is None:
+            message = f"wanted a rule table (a mapping with the key `table`) or one of {', '.join(FILES)} as file name"
+            self.problems.append(Problem(node.at(name), "unknown-file", message, nearest(Path(name).stem, FILES)))
+            return None
+        if table.value not in TABLES:
+            message = f"no table `{shown(table.plain())}`"
+            self.problems.append(Problem(table.at(name), "unknown-table", message, nearest(table.value, TABLES)))
+            return None
+        return str(table.value)
+
+    def check(self) -> None:
+        if self.problems:
+            raise TableError(self.problems)
+
+
+def _link(files: _Files, folders: tuple[str, ...]) -> RuleSet:
+    """Read every file with the words of the vocabulary, check them against each other, and put them together."""
+    problems: list[Problem] = []
+
+    def source(kind: str) -> tuple[Node, Source]:
+        name, node = files.nodes[kind]
+        found = Source(name)
+        found.problems = problems
+        return node, found
+
+    vocabulary = read_vocabulary(*source("vocabulary"))
+    problems.extend(_missing_words(vocabulary, files.nodes["vocabulary"][0]))
+    vocabulary = _with_backend_names(vocabulary, files.nodes["backends"][1])
+    readers = {kind: (node, Reader(vocabulary, found)) for kind in files.nodes for node, found in [source(kind)]}
+
+    def catalog(kind: str) -> tuple[Node, CatalogReader]:
+        node, reader = readers[kind]
+        return node, CatalogReader(reader)
+
+    node, reader = catalog("backends")
+    backends, providers = reader.backends(node)
+    node, reader = catalog("roles")
+    roles = reader.roles(node)
+    node, reader = catalog("models")
+    models = reader.models(node)
+    node, reader = catalog("warnings")
+    warnings = reader.warnings(node)
+    tables = {name: table for name in TABLES for table in [TableReader(readers[name][1]).read(readers[name][0])] if table}
+    abilities = {
+        "backends": {name: backend.ability for name, backend in backends.items()},
+        "providers": {name: provider.ability for name, provider in providers.items()},
+    }
+    rules = RuleSet(
+        vocabulary, tables, backends, providers, {name: model for model in models for name in model.names},
+        roles, warnings, abilities, _digest(files), folders,
+    )  # fmt: skip
+    problems.extend(problem for table in tables.values() for problem in _problems_of(table, rules))
+    problems.extend(_provider_problems(rules))
+    if not problems:
+        problems.extend(_cycles(rules))
+    if problems:
+        raise TableError(problems)
+    return rules
+
+
+def _digest(files: _Files) -> str:
+    content = {kind: node.plain() for kind, (_, node) in files.nodes.items()}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _missing_words(vocabulary: Vocabulary, name: str) -> Iterator[Problem]:
+    for fact in _ENGINE_FACTS:
+        if fact not in vocabulary.facts:
+            yield Problem(Place(name), "missing-fact", f"the fact `{fact}` must be declared: decisions are made with it")
+
+
+def _with_backend_names(vocabulary: Vocabulary, node: Node) -> Vocabulary:
+    """Let the fact `backend` take the names of the backends file, so that a rule cannot ask for any other."""
+    backends = node.value.get("backends") if isinstance(node.value, dict) else None
+    if backends is None or not isinstance(backends.value, dict) or "backend" not in vocabulary.facts:
+        return vocabulary
+    fact = replace(vocabulary.facts["backend"], values=tuple(backends.value))
+    return Vocabulary({**vocabulary.facts, "backend": fact}, vocabulary.sets, vocabulary.packages, vocabulary.derived)
+
+
+def _problems_of(table: Table, rules: RuleSet) -> Iterator[Problem]:
+    known: Iterable[str] = {"backends": rules.backends, "providers": rules.providers}.get(table.targets, ENTRIES)
+    always = []
+    for row in table.rows:
+        yield from _target_problems(row, table, known)
+        ability = rules.abilities.get(table.targets, {}).get(row.target, ALWAYS)
+        if row.action != "use" or (row.read_from is None and ability is ALWAYS):
+            always.append(row)
+    yield from problems_of_order(table, always)
+    if table.rows and not table.rows[-1].conditional and table.rows[-1] not in always:
+        message = f"the last row of table `{table.name}` uses `{table.rows[-1].target}`, which cannot run everywhere"
+        yield Problem(table.rows[-1].place, "no-last-resort", message)
+
+
+def _target_problems(row: Row, table: Table, known: Iterable[str]) -> Iterator[Problem]:
+    if row.action == "refuse" or not row.target:
+        return
+    if row.read_from is not None:
+        if row.read_from not in table.requires:
+            message = f"row `{row.id}` takes its target from `{row.read_from}`, which table `{table.name}` does not require"
+            yield Problem(row.place, "target-not-required", message)
+        return
+    if row.target not in known:
+        kind = {"backends": "backend", "providers": "provider"}.get(table.targets, "entry")
+        yield Problem(row.place, f"unknown-{kind}", f"no {kind} `{shown(row.target)}`", nearest(row.target, known))
+
+
+def _provider_problems(rules: RuleSet) -> Iterator[Problem]:
+    for backend in rules.backends.values():
+        for name in backend.providers:
+            owner = rules.providers[name].backend
+            if owner != backend.name:
+                message = f"provider `{name}` belongs to `{owner}`, not to `{backend.name}`"
+                yield Problem(backend.place, "wrong-provider", message)
+
+
+def _cycles(rules: RuleSet) -> Iterator[Problem]:
+    """Find substitutions that lead back to where they came from, over whatever backend a row may concern."""
+    rows = [row for name in ("explicit", "call") for row in rules.tables[name].rows if row.action == "substitute"]
+    edges = {
+        name: [row for row in rows if row.read_from is None and row.when.holds({"backend": name}) is not False]
+        for name in rules.backends
+    }
+    found: set[Row] = set()
+    for start in rules.backends:
+        trail = _trail(start, start, edges, ())
+        if trail and not found & set(map(id, trail)):  # type: ignore[arg-type]
+            found |= set(map(id, trail))  # type: ignore[arg-type]
+            names = " → ".join([start, *(row.target for row in trail)])
+            yield Problem(trail[-1].place, "substitution-cycle", f"substitutions lead back to where they began: {names}")
+
+
+def _trail(start: str, name: str, edges: Mapping[str, Sequence[Row]], seen: tuple[str, ...]) -> tuple[Row, ...]:
+    for row in edges.get(name, ()):
+        if row.target == start:
+            return (row,)
+        if row.target not in seen:
+            rest = _trail(start, row.target, edges, (*seen, row.target))
+            if rest:
+                return (row, *rest)
+    return ()
