@@ -89,9 +89,16 @@ class Decision:
     provider: str | None = None
     transform: str | None = None
     spec: AttentionSpec | None = None
-    missing: tuple[str, ...] = ()
+    recorded_missing: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     inputs: Inputs | None = field(default=None, repr=False, compare=False)
     rules: RuleSet | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The facts that were not known and could change the answer."""
+        if self.recorded_missing is not None:
+            return self.recorded_missing
+        return () if self.inputs is None or self.rules is None else tuple(self.explain().missing())
 
     def explain(self, rules: RuleSet | None = None) -> Trace:
         """Walk the tables again and give every step; the result names the same rows as the decision does.

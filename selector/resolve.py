@@ -10,7 +10,6 @@ from selector.catalog import ModelRole
 from selector.configuring import Origin
 from selector.decision import Decision, Failure, Inputs, Source, ordered
 from selector.facts import derive
-from selector.rules.conditions import Facts
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.tables import Row, fill
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
@@ -343,13 +342,3 @@ class _Resolution:
 def without_packages(inputs: Inputs, facts: Sequence[str]) -> Inputs:
     """Give the inputs with some facts taken as absent, as after a kernel that failed to bind."""
     return replace(inputs, absent=(*inputs.absent, *facts))
-
-
-def missing(decision: Decision) -> list[str]:
-    """Name the facts that were not known and could change the decision."""
-    return decision.explain().missing()
-
-
-def used(facts: Facts) -> dict[str, Value]:
-    """Give the facts sorted by name."""
-    return dict(sorted(facts.items()))
