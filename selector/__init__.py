@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from selector.config import AttentionConfig, AttentionSpec, AttnQuantSpec, SkipSoftmaxSpec
     from selector.decision import Decision, InvalidSelectionError, SelectionError, SelectionRefusedError
+    from selector.dispatch import attention
     from selector.rules.problems import ConfigError, FactsError, Problem, ProblemsError, TableError
     from selector.ruleset import RuleSet, load_rules
     from selector.selecting import Selector
@@ -33,12 +34,14 @@ __all__ = [
     "Selector",
     "SkipSoftmaxSpec",
     "TableError",
+    "attention",
     "load_rules",
 ]
 
 _HOMES = {
     "selector.config": ("AttentionConfig", "AttentionSpec", "AttnQuantSpec", "SkipSoftmaxSpec"),
     "selector.decision": ("Decision", "InvalidSelectionError", "SelectionError", "SelectionRefusedError"),
+    "selector.dispatch": ("attention",),
     "selector.rules.problems": ("ConfigError", "FactsError", "Problem", "ProblemsError", "TableError"),
     "selector.ruleset": ("RuleSet", "load_rules"),
     "selector.selecting": ("Selector",),

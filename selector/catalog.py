@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from selector.rules.conditions import ALWAYS, Condition
 from selector.rules.fields import Source, join
+from selector.rules.nodes import Node, Plain
 from selector.rules.problems import Place
 from selector.rules.tables import TableReader
-from selector.rules.text import Node, Plain
 from selector.rules.vocabulary import Fact, Value
 from selector.rules.when import Reader
 
@@ -31,7 +31,8 @@ class Backend:
     """A backend: what it needs (`ability`), what is unverified about it, and the config blocks it reads.
 
     `default_name` is how the log line of a platform default names it. `reads` maps a block to its fields, each with the
-    values it takes (empty: whatever the config allows).
+    values it takes (empty: whatever the config allows). `unbound` is the fact that is taken as absent when the kernel
+    fails to bind, for a backend without providers.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Backend:
     unverified: tuple[Caution, ...] = ()
     reads: Options = field(default_factory=dict)
     providers: tuple[str, ...] = ()
+    unbound: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class CatalogReader:
     def backend(self, name: str, node: Node, providers: Mapping[str, object]) -> Backend:
         """Read one backend."""
         path = f"backends.{name}"
-        known = ("about", "ability", "unverified", "default_name", "reads", "providers")
+        known = ("about", "ability", "unverified", "default_name", "reads", "providers", "unbound")
         keys = self.source.mapping(node, path, known, required=("about",))
         cautions = self.source.items(keys.get("unverified"), f"{path}.unverified")
         return Backend(
@@ -139,12 +141,15 @@ class CatalogReader:
             tuple(self.caution(item, f"{path}.unverified[{index}]") for index, item in enumerate(cautions)),
             self.reads(keys.get("reads"), f"{path}.reads"),
             tuple(self.source.strings(keys.get("providers"), f"{path}.providers", providers)),
+            self.source.choice(keys.get("unbound"), f"{path}.unbound", self.reader.vocabulary.facts),
         )
 
     def provider(self, name: str, node: Node, backends: Mapping[str, object]) -> Provider:
         """Read one provider."""
         path = f"providers.{name}"
-        keys = self.source.mapping(node, path, ("about", "backend", "unbound", "ability"), required=("about", "backend"))
+        keys = self.source.mapping(
+            node, path, ("about", "backend", "unbound", "ability"), required=("about", "backend")
+        )
         return Provider(
             name,
             self.source.choice(keys.get("backend"), f"{path}.backend", backends) or "",
@@ -160,7 +165,9 @@ class CatalogReader:
 
     def caution(self, node: Node, path: str) -> Caution:
         """Read one `when` with its warning."""
-        keys = self.source.mapping(node, path, ("when", "warn", "because", "source", "id"), required=("when", "warn", "because"))
+        keys = self.source.mapping(
+            node, path, ("when", "warn", "because", "source", "id"), required=("when", "warn", "because")
+        )
         warn = TableReader(self.reader).template(keys.get("warn"), f"{path}.warn")
         because = self.source.string(keys.get("because"), f"{path}.because") or ""
         return Caution(self.condition(keys.get("when"), path), warn or "", because, node.at(self.source.file, path))
@@ -264,7 +271,9 @@ class CatalogReader:
             value: Plain = keys[name].plain()
             misfit = fact.misfit(value)
             if misfit is not None:
-                self.source.note(keys[name].at(self.source.file, join(path, name)), "bad-value", misfit.message, misfit.hint)
+                self.source.note(
+                    keys[name].at(self.source.file, join(path, name)), "bad-value", misfit.message, misfit.hint
+                )
             elif isinstance(value, str | int | bool):
                 found[name] = value
         return found

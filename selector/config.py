@@ -188,9 +188,13 @@ def _entries(tree: Mapping[Any, object], prefix: str, path: Path) -> Iterator[tu
 
 def _role_faults(role: str, entry: object, path: Path, seen: Container[str]) -> Iterator[Fault]:
     if not all(part.strip() for part in role.split(".")):
-        yield Fault(path, "bad-role", f"`{shown(role)}` is no name for a role: wanted names joined with dots", on_key=True)
+        yield Fault(
+            path, "bad-role", f"`{shown(role)}` is no name for a role: wanted names joined with dots", on_key=True
+        )
     if role in seen:
-        yield Fault(path, "duplicate-role", f"role `{shown(role)}` has two entries", "one is nested, one is dotted", on_key=True)
+        yield Fault(
+            path, "duplicate-role", f"role `{shown(role)}` has two entries", "one is nested, one is dotted", on_key=True
+        )
     mixed = [str(name) for name in entry if name not in SPEC_KEYS] if isinstance(entry, Mapping) else []
     roles = [name for name in mixed if isinstance(entry, Mapping) and isinstance(entry[name], Mapping | str)]
     if roles and not nearest(roles[0], SPEC_KEYS):
@@ -207,7 +211,9 @@ def _entry(
     given = {"backend": entry} if isinstance(entry, str) else entry
     faults = []
     if needs_backend and given.get("backend") is None:
-        faults.append(Fault(path, "no-backend", f"the entry for `{path[-1]}` names no `backend`: nothing would read it"))
+        faults.append(
+            Fault(path, "no-backend", f"the entry for `{path[-1]}` names no `backend`: nothing would read it")
+        )
     try:
         spec = AttentionSpec.model_validate(given, context=_FORM_ALONE)
     except ValidationError as error:
@@ -226,7 +232,9 @@ def name_faults(name: str, rules: RuleSet, path: Path) -> Iterator[Fault]:
     """Say that a backend name is not known, with the nearest."""
     if not is_auto(name) and rules.named(name) is None:
         hint = nearest(name, [*rules.backends, AUTO])
-        yield Fault(path, "unknown-backend", f"no backend `{shown(name)}`", hint or f"known: {listing(list(rules.backends))}")
+        yield Fault(
+            path, "unknown-backend", f"no backend `{shown(name)}`", hint or f"known: {listing(list(rules.backends))}"
+        )
 
 
 def spec_faults(spec: AttentionSpec, rules: RuleSet) -> Iterator[Fault]:
@@ -248,7 +256,12 @@ def spec_faults(spec: AttentionSpec, rules: RuleSet) -> Iterator[Fault]:
             continue
         if block not in reads:
             others = [other for other, backend in rules.backends.items() if block in backend.reads]
-            yield Fault((block,), "unread-block", f"{name} does not read `{block}`", f"{listing(others)} does" if others else None)
+            yield Fault(
+                (block,),
+                "unread-block",
+                f"{name} does not read `{block}`",
+                f"{listing(others)} does" if others else None,
+            )
             continue
         for field in type(model).model_fields:
             if field not in model.model_fields_set:
@@ -256,11 +269,18 @@ def spec_faults(spec: AttentionSpec, rules: RuleSet) -> Iterator[Fault]:
             yield from _field_faults(name, block, field, getattr(model, field), reads[block])
 
 
-def _field_faults(name: str, block: str, field: str, value: object, reads: Mapping[str, tuple[Value, ...]]) -> Iterator[Fault]:
+def _field_faults(
+    name: str, block: str, field: str, value: object, reads: Mapping[str, tuple[Value, ...]]
+) -> Iterator[Fault]:
     if value is None:
         return
     if field not in reads:
-        yield Fault((block, field), "unread-field", f"{name} does not read `{block}.{field}`", f"it reads {listing(list(reads))}")
+        yield Fault(
+            (block, field),
+            "unread-field",
+            f"{name} does not read `{block}.{field}`",
+            f"it reads {listing(list(reads))}",
+        )
         return
     allowed = reads[field]
     if allowed and not any(type(value) is type(item) and value == item for item in allowed):
@@ -272,9 +292,13 @@ def _field_faults(name: str, block: str, field: str, value: object, reads: Mappi
 _BLOCK_TYPES: Mapping[str, type[_Block]] = {"skip_softmax": SkipSoftmaxSpec, "quant": AttnQuantSpec}
 _WANTED: Mapping[str, str] = {
     "float_type": "a number", "int_type": "an integer", "string_type": "a string", "finite_number": "a finite number",
-    "model_type": "a mapping", "model_attributes_type": "a mapping", "dict_type": "a mapping", "int_from_float": "an integer",
+    "model_type": "a mapping", "model_attributes_type": "a mapping", "dict_type": "a mapping",
+    "int_from_float": "an integer",
 }  # fmt: skip
-_BOUNDS: Mapping[str, tuple[str, str]] = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+_BOUNDS: Mapping[str, tuple[str, str]] = {
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
 
 
 def pydantic_faults(error: ValidationError, path: Path) -> Iterator[Fault]:

@@ -61,7 +61,7 @@ def choose(
     if flag is not None and named is not None:
         message = f"the shorthand `{flag}` excludes `default.backend` of the config, which is {named}"
         return [Fault((*path, "backend"), "mutually_exclusive", message, "leave one of the two out")], NOTHING
-    from selector.config import AttentionConfig, is_auto, read_config  # noqa: PLC0415 - pydantic only where config is read
+    from selector.config import AttentionConfig, is_auto, read_config  # pydantic only where config is read
 
     faults: list[Fault] = []
     read = AttentionConfig()
@@ -85,7 +85,9 @@ def _named(config: object) -> str | None:
     return str(backend)
 
 
-def _supplied(flag: object, environment: Mapping[str, object], path: Path, *, named: bool) -> tuple[object, Origin, Path]:
+def _supplied(
+    flag: object, environment: Mapping[str, object], path: Path, *, named: bool
+) -> tuple[object, Origin, Path]:
     """Give what the flag says, or else the environment where it is read at all."""
     if flag is not None:
         return flag, "flag", (*path, "backend")
@@ -95,16 +97,18 @@ def _supplied(flag: object, environment: Mapping[str, object], path: Path, *, na
 
 
 def _name_faults(name: object, rules: RuleSet, path: Path) -> list[Fault]:
-    from selector.config import name_faults  # noqa: PLC0415
+    from selector.config import name_faults
 
     if name is None:
         return []
     return list(name_faults(name, rules, path)) if isinstance(name, str) else [wrong_type(path, "a backend name", name)]
 
 
-def _merge(config: AttentionConfig, name: str | None, origin: Origin, rules: RuleSet, path: Path) -> tuple[list[Fault], Choices]:
+def _merge(
+    config: AttentionConfig, name: str | None, origin: Origin, rules: RuleSet, path: Path
+) -> tuple[list[Fault], Choices]:
     """Put a supplied name and the blocks of the structured default together."""
-    from selector.config import AttentionSpec, spec_faults  # noqa: PLC0415
+    from selector.config import AttentionSpec, spec_faults
 
     spec = config.default
     if spec is None or spec.backend is None:
@@ -129,7 +133,7 @@ def read_policy(given: object, environment: Mapping[str, object], path: Path) ->
     if not isinstance(value, str):
         return [wrong_type(where, "a string", value)], "fallback"
     if value not in POLICIES:
-        from selector.rules.problems import nearest, shown  # noqa: PLC0415
+        from selector.rules.problems import nearest, shown
 
         message = f"`policy`: wanted one of {', '.join(POLICIES)}, got `{shown(value)}`"
         return [Fault(where, "bad-value", message, nearest(value, POLICIES))], "fallback"

@@ -105,7 +105,7 @@ class Decision:
 
         A decision read from JSON needs the rules it was made with: give them, or `ValueError` is raised.
         """
-        from selector.resolve import trace  # noqa: PLC0415 - resolve imports this module
+        from selector.resolve import trace  # resolve imports this module
 
         rules = rules or self.rules
         if rules is None or self.inputs is None:
@@ -150,7 +150,7 @@ class Decision:
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Decision:
         """Read what `to_dict` gave. Raises `ValueError` when it is not such a mapping."""
-        from selector.records import read_decision  # noqa: PLC0415 - needs pydantic
+        from selector.records import read_decision  # needs pydantic
 
         return read_decision(data)
 

@@ -26,7 +26,9 @@ class Request:
     call: Mapping[str, Value] | None = None
 
 
-def read_machine(value: object, vocabulary: Vocabulary, device: int = 0, path: Path = ()) -> tuple[list[Fault], dict[str, Value]]:
+def read_machine(
+    value: object, vocabulary: Vocabulary, device: int = 0, path: Path = ()
+) -> tuple[list[Fault], dict[str, Value]]:
     """Check the facts of a machine and make them flat; one of its devices lends its own facts.
 
     A fact that is null or missing is unknown, except where null is a value of it. A package that is not listed is
@@ -39,7 +41,9 @@ def read_machine(value: object, vocabulary: Vocabulary, device: int = 0, path: P
     faults = [unknown_key(path, key, known) for key in value if key not in known]
     given = {key: item for key, item in value.items() if key in own}
     flat = _values(given, own, path, faults)
-    _read_device(value, own, device, path, faults, flat)
+    more, of_device = _read_devices(value, own, device, path)
+    faults += more
+    flat |= of_device
     if value.get("packages") is not None:
         faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
     faults += _other_faults(value, path)
@@ -47,7 +51,9 @@ def read_machine(value: object, vocabulary: Vocabulary, device: int = 0, path: P
     return faults, flat
 
 
-def _values(given: Mapping[str, object], known: Mapping[str, Fact], path: Path, faults: list[Fault]) -> dict[str, Value]:
+def _values(
+    given: Mapping[str, object], known: Mapping[str, Fact], path: Path, faults: list[Fault]
+) -> dict[str, Value]:
     """Check values of facts; null is kept where it is a value and left out, as unknown, where it is not."""
     flat: dict[str, Value] = {}
     for name, value in given.items():
@@ -64,32 +70,29 @@ def _values(given: Mapping[str, object], known: Mapping[str, Fact], path: Path, 
     return flat
 
 
-def _read_device(
-    value: Mapping[str, object], own: Mapping[str, Fact], device: int, path: Path, faults: list[Fault], flat: dict[str, Value]
-) -> None:
-    """Take the facts of one device, where devices are listed."""
+def _read_devices(
+    value: Mapping[str, object], own: Mapping[str, Fact], device: int, path: Path
+) -> tuple[list[Fault], dict[str, Value]]:
+    """Check the devices that are listed, and give the facts of the one that is asked about."""
     devices = value.get("devices")
     if devices is None:
-        return
-    where = (*path, "devices")
+        return [], {}
     if not isinstance(devices, list) or not all(isinstance(item, Mapping) for item in devices):
-        faults.append(wrong_type(where, "a list of mappings", devices))
-        return
+        return [wrong_type((*path, "devices"), "a list of mappings", devices)], {}
     if value.get("arch") is not None:
-        faults.append(Fault((*path, "arch"), "twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"))
-        return
-    if not devices:
-        flat["arch"] = None
-        return
-    if not 0 <= device < len(devices):
+        message = "`arch` and `devices` both say what the GPU is"
+        return [Fault((*path, "arch"), "given-twice", message, "leave one of them out")], {}
+    if devices and not 0 <= device < len(devices):
         message = f"wanted one of {len(devices)} devices (0 to {len(devices) - 1}), got device {device}"
-        faults.append(Fault(where, "no-device", message))
-        return
+        return [Fault((*path, "devices"), "no-device", message)], {}
+    faults: list[Fault] = []
+    flat: dict[str, Value] = {} if devices else {"arch": None}
     for index, item in enumerate(devices):
-        faults += [unknown_key((*where, index), key, [*_DEVICE, *own]) for key in item if key not in own and key not in _DEVICE]
-        found = _values({key: entry for key, entry in item.items() if key in own}, own, (*where, index), faults)
-        if index == device:
-            flat.update(found)
+        where = (*path, "devices", index)
+        faults += [unknown_key(where, key, [*_DEVICE, *own]) for key in item if key not in own and key not in _DEVICE]
+        found = _values({key: entry for key, entry in item.items() if key in own}, own, where, faults)
+        flat |= found if index == device else {}
+    return faults, flat
 
 
 def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: dict[str, Value]) -> Iterator[Fault]:
@@ -116,7 +119,9 @@ def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
     for key in ("driver", "torch"):
         item = value.get(key)
         if item is not None and not isinstance(item, str):
-            yield Fault((*path, key), "wrong-type", f"`{key}`: wanted a version as a string, got {typed(item)}", "quote it")
+            yield Fault(
+                (*path, key), "wrong-type", f"`{key}`: wanted a version as a string, got {typed(item)}", "quote it"
+            )
     for key in ("switches", "unusable"):
         if value.get(key) is not None and not isinstance(value[key], Mapping):
             yield wrong_type((*path, key), "a mapping", value[key])
@@ -127,7 +132,12 @@ def _pattern_faults(flat: Mapping[str, Value], own: Mapping[str, Fact], path: Pa
     for name, fact in own.items():
         value = flat.get(name)
         pattern = fact.on
-        if pattern is None or pattern.fact is None or not isinstance(value, str) or flat.get(pattern.fact) != pattern.value:
+        if (
+            pattern is None
+            or pattern.fact is None
+            or not isinstance(value, str)
+            or flat.get(pattern.fact) != pattern.value
+        ):
             continue
         if not pattern.regex.fullmatch(value):
             message = f"`{name}`: wanted a value such as `{pattern.example}` on {pattern.value}, got `{shown(value)}`"

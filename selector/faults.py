@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from selector.rules.nodes import Node, follow
 from selector.rules.problems import Place, Problem, listing, nearest, shown
-from selector.rules.text import Node, follow
 
 Path = tuple[str | int, ...]
 

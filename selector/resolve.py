@@ -154,9 +154,15 @@ class _Resolution:
         model = self.rules.models.get(name)
         if model is None:
             hint = nearest(name, self.rules.models)
-            self.warnings.append(f"no model `{shown(name)}` in the models table, so it supplies no facts" + (f"; {hint}" if hint else ""))
+            self.warnings.append(
+                f"no model `{shown(name)}` in the models table, so it supplies no facts" + (f"; {hint}" if hint else "")
+            )
             return
-        read = {*model.roles, *(role.category for role in model.roles.values()), *map(self.rules.roles.category, model.roles)}
+        read = {
+            *model.roles,
+            *(role.category for role in model.roles.values()),
+            *map(self.rules.roles.category, model.roles),
+        }
         for key in self.inputs.choices.per_role:
             if key not in read:
                 roles = listing([*model.roles])
@@ -235,31 +241,52 @@ class _Resolution:
         """Let a backend stand as the answer, with what is unverified about it."""
         self.backend, self.rule = backend, row.name
         self.facts["backend"] = backend
+        self.drop_blocks(backend)
         if row.warn:
             self.warnings.append(self.fill(row.warn))
         for caution in self.rules.backends[backend].unverified:
             if caution.when.holds(self.facts) is True:
                 self.warnings.append(self.fill(caution.warn))
 
+    def drop_blocks(self, backend: str) -> None:
+        """Leave out, with a warning, the blocks that were meant for a backend that another one stands in for."""
+        if self.spec is None or self.spec.backend == backend:
+            return
+        blocks = self.spec.blocks()
+        if blocks:
+            self.warnings.append(
+                f"{backend} does not read {listing([*blocks])}, which the config gives to {self.spec.backend}"
+            )
+        self.spec = self.spec.model_copy(update={"backend": backend, **dict.fromkeys(blocks)})
+        self.facts |= self.spec_facts()
+
     def substitution_allowed(self, row: Row) -> None:
         """Warn of a substitution, or refuse it where the policy is strict and the choice the user's."""
-        told = self.fill(row.warn) if row.warn else f"{self.facts['backend']} gives way to {row.target}"
+        target = row.target_for(self.facts)
         if self.inputs.policy == "strict" and self.source != "platform":
-            raise _Refused(f"{self.refusal(row, row.table)}; the policy is strict, so {row.target_for(self.facts)} does not take its place")
-        self.warnings.append(told)
+            raise _Refused(
+                f"{self.refusal(None, row.table)}; the policy is strict, so {target} does not take its place"
+            )
+        told = (
+            self.fill(row.warn) if row.warn else f"{self.facts['backend']} cannot run here, so {target} takes its place"
+        )
+        self.warnings.append(told + self.unmet(row.table))
 
     def refusal(self, row: Row | None, table: str) -> str:
         """Say why a backend does not run: the row's own words, and each need that is not met."""
+        text = self.fill(row.target) if row is not None else f"{self.facts['backend']} cannot run here"
+        return text + self.unmet(table)
+
+    def unmet(self, table: str) -> str:
+        """Give the needs of the backend that are not met, in brackets, or nothing."""
         backend = self.facts["backend"]
-        text = self.fill(row.target) if row is not None and row.action == "refuse" else f"{backend} cannot run here"
         abilities = self.rules.abilities["backends"]
         reasons = []
-        for other in self.rules.table(table).rows:
-            if other.action == "use" and other.target_for(self.facts) == backend:
-                step = explain_row(other, self.facts, abilities)
+        for row in self.rules.table(table).rows:
+            if row.action == "use" and row.target_for(self.facts) == backend:
+                step = explain_row(row, self.facts, abilities)
                 reasons += [result.reason() for result in step.blamed if result.origin == "ability"]
-        unmet = "; ".join(ordered(reasons))
-        return f"{text} ({unmet})" if unmet else text
+        return f" ({'; '.join(ordered(reasons))})" if reasons else ""
 
     def default(self, without: Sequence[str]) -> None:
         """Let the machine decide; `without` are backends that refused this call already."""

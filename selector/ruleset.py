@@ -6,16 +6,17 @@ import functools
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from selector import data
 from selector.catalog import Backend, CatalogReader, Caution, Model, Provider, Roles
 from selector.rules.conditions import ALWAYS
 from selector.rules.fields import Source
+from selector.rules.nodes import Node
 from selector.rules.problems import Place, Problem, ProblemsError, TableError, nearest, shown
 from selector.rules.tables import Row, Table, TableReader, problems_of_order
-from selector.rules.text import Node, read_file
+from selector.rules.text import read_file
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities
 from selector.rules.when import Reader
@@ -68,7 +69,7 @@ def load_rules(folders: Sequence[str | Path] = ()) -> RuleSet:
     A later folder goes before an earlier one. Raises `TableError` with every problem of every file at once.
     """
     base = data.folder("rules")
-    files = _Files({})
+    files = _Files()
     for folder in [base, *map(Path, folders)]:
         files.add(folder, shipped=folder is base)
     files.check()
@@ -79,11 +80,8 @@ def load_rules(folders: Sequence[str | Path] = ()) -> RuleSet:
 class _Files:
     """The nodes of every file by what they hold (`vocabulary`, …, or a table's name), each with its name."""
 
-    nodes: dict[str, tuple[str, Node]]
-    problems: list[Problem] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.problems = []
+    nodes: dict[str, tuple[str, Node]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
 
     def add(self, folder: Path, *, shipped: bool) -> None:
         found: dict[str, str] = {}
@@ -108,7 +106,9 @@ class _Files:
             found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
-            self.problems.append(Problem(Place(shown(str(folder))), "unreadable", f"cannot read the rules folder: {said.lower()}"))
+            self.problems.append(
+                Problem(Place(shown(str(folder))), "unreadable", f"cannot read the rules folder: {said.lower()}")
+            )
             return []
         if not found:
             message = "the rules folder holds no rule file (*.yaml)"
@@ -135,46 +135,44 @@ class _Files:
 def _link(files: _Files, folders: tuple[str, ...]) -> RuleSet:
     """Read every file with the words of the vocabulary, check them against each other, and put them together."""
     problems: list[Problem] = []
-
-    def source(kind: str) -> tuple[Node, Source]:
-        name, node = files.nodes[kind]
-        found = Source(name)
-        found.problems = problems
-        return node, found
-
-    vocabulary = read_vocabulary(*source("vocabulary"))
-    problems.extend(_missing_words(vocabulary, files.nodes["vocabulary"][0]))
+    name, node = files.nodes["vocabulary"]
+    vocabulary = read_vocabulary(node, Source(name, problems))
+    problems.extend(_missing_words(vocabulary, name))
     vocabulary = _with_backend_names(vocabulary, files.nodes["backends"][1])
-    readers = {kind: (node, Reader(vocabulary, found)) for kind in files.nodes for node, found in [source(kind)]}
-
-    def catalog(kind: str) -> tuple[Node, CatalogReader]:
-        node, reader = readers[kind]
-        return node, CatalogReader(reader)
-
-    node, reader = catalog("backends")
-    backends, providers = reader.backends(node)
-    node, reader = catalog("roles")
-    roles = reader.roles(node)
-    node, reader = catalog("models")
-    models = reader.models(node)
-    node, reader = catalog("warnings")
-    warnings = reader.warnings(node)
-    tables = {name: table for name in TABLES for table in [TableReader(readers[name][1]).read(readers[name][0])] if table}
-    abilities = {
-        "backends": {name: backend.ability for name, backend in backends.items()},
-        "providers": {name: provider.ability for name, provider in providers.items()},
-    }
-    rules = RuleSet(
-        vocabulary, tables, backends, providers, {name: model for model in models for name in model.names},
-        roles, warnings, abilities, _digest(files), folders,
-    )  # fmt: skip
-    problems.extend(problem for table in tables.values() for problem in _problems_of(table, rules))
+    readers = {kind: Reader(vocabulary, Source(name, problems)) for kind, (name, _) in files.nodes.items()}
+    rules = _assemble({kind: node for kind, (_, node) in files.nodes.items()}, readers, _digest(files), folders)
+    for table in rules.tables.values():
+        problems.extend(_problems_of(table, rules))
     problems.extend(_provider_problems(rules))
     if not problems:
         problems.extend(_cycles(rules))
     if problems:
         raise TableError(problems)
     return rules
+
+
+def _assemble(
+    nodes: Mapping[str, Node], readers: Mapping[str, Reader], digest: str, folders: tuple[str, ...]
+) -> RuleSet:
+    catalog = {kind: CatalogReader(readers[kind]) for kind in FILES}
+    backends, providers = catalog["backends"].backends(nodes["backends"])
+    models = catalog["models"].models(nodes["models"])
+    tables = (TableReader(readers[name]).read(nodes[name]) for name in TABLES)
+    return RuleSet(
+        vocabulary=readers["vocabulary"].vocabulary,
+        tables={table.name: table for table in tables if table is not None},
+        backends=backends,
+        providers=providers,
+        models={name: model for model in models for name in model.names},
+        roles=catalog["roles"].roles(nodes["roles"]),
+        warnings=catalog["warnings"].warnings(nodes["warnings"]),
+        abilities={
+            "backends": {name: backend.ability for name, backend in backends.items()},
+            "providers": {name: provider.ability for name, provider in providers.items()},
+        },
+        digest=digest,
+        folders=folders,
+    )
 
 
 def _digest(files: _Files) -> str:
@@ -186,7 +184,9 @@ def _digest(files: _Files) -> str:
 def _missing_words(vocabulary: Vocabulary, name: str) -> Iterator[Problem]:
     for fact in _ENGINE_FACTS:
         if fact not in vocabulary.facts:
-            yield Problem(Place(name), "missing-fact", f"the fact `{fact}` must be declared: decisions are made with it")
+            yield Problem(
+                Place(name), "missing-fact", f"the fact `{fact}` must be declared: decisions are made with it"
+            )
 
 
 def _with_backend_names(vocabulary: Vocabulary, node: Node) -> Vocabulary:
@@ -217,7 +217,9 @@ def _target_problems(row: Row, table: Table, known: Iterable[str]) -> Iterator[P
         return
     if row.read_from is not None:
         if row.read_from not in table.requires:
-            message = f"row `{row.id}` takes its target from `{row.read_from}`, which table `{table.name}` does not require"
+            message = (
+                f"row `{row.id}` takes its target from `{row.read_from}`, which table `{table.name}` does not require"
+            )
             yield Problem(row.place, "target-not-required", message)
         return
     if row.target not in known:
@@ -241,16 +243,19 @@ def _cycles(rules: RuleSet) -> Iterator[Problem]:
         name: [row for row in rows if row.read_from is None and row.when.holds({"backend": name}) is not False]
         for name in rules.backends
     }
-    found: set[Row] = set()
+    told: set[frozenset[str]] = set()
     for start in rules.backends:
         trail = _trail(start, start, edges, ())
-        if trail and not found & set(map(id, trail)):  # type: ignore[arg-type]
-            found |= set(map(id, trail))  # type: ignore[arg-type]
+        members = frozenset(row.name for row in trail)
+        if trail and members not in told:
+            told.add(members)
             names = " → ".join([start, *(row.target for row in trail)])
-            yield Problem(trail[-1].place, "substitution-cycle", f"substitutions lead back to where they began: {names}")
+            message = f"substitutions lead back to where they began: {names}"
+            yield Problem(trail[-1].place, "substitution-cycle", message)
 
 
 def _trail(start: str, name: str, edges: Mapping[str, Sequence[Row]], seen: tuple[str, ...]) -> tuple[Row, ...]:
+    """Find rows that lead from `name` back to `start`, or nothing."""
     for row in edges.get(name, ()):
         if row.target == start:
             return (row,)

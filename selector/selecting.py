@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from selector.configuring import BACKEND_VARIABLE, POLICY_VARIABLE, Choices, choose, read_policy
 from selector.decision import Decision, Failure, Inputs
 from selector.facts import Request, read_machine, read_request
-from selector.faults import Fault, place
+from selector.faults import Fault, dotted, place
 from selector.resolve import resolve, without_packages
-from selector.rules.problems import ConfigError, FactsError
+from selector.rules.nodes import Node
+from selector.rules.problems import ConfigError, FactsError, Problem
 from selector.rules.text import read_file
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet, load_rules, shipped
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 
 RULES_VARIABLE = "ATTENTION_SELECTOR_RULES"
 _VARIABLES = (BACKEND_VARIABLE, POLICY_VARIABLE)
+
+
+class Sourced(NamedTuple):
+    """A config with the text it was read from, so that what is wrong with it has a place."""
+
+    name: str
+    node: Node
 
 
 class Selector:
@@ -37,49 +46,54 @@ class Selector:
     may share it.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one independent setting
+    def __init__(
         self,
         *,
         rules: RuleSet | str | Path | Sequence[str | Path] | None = None,
         facts: Mapping[str, object] | str | Path | None = None,
         device: int = 0,
-        config: AttentionConfig | Mapping[str, object] | str | Path | None = None,
+        config: AttentionConfig | Mapping[str, object] | str | Path | Sourced | None = None,
         backend: str | None = None,
         policy: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Read and check everything, so that `select` has only the tables left to walk."""
         env = os.environ if environment is None else environment
-        self.rules = _rules(rules, env)
-        self.machine = self._machine(facts, device)
+        self.rules = rules_from(rules, env)
+        self.machines = self._machines(facts, device)
+        self.machine = self.machines[device] if len(self.machines) > 1 else self.machines[0]
         self.choices, self.policy = self._choices(config, backend, policy, env)
+        self.plans: dict[object, object] = {}  # what `selector.dispatch` bound, by call signature
 
-    def _machine(self, facts: Mapping[str, object] | str | Path | None, device: int) -> dict[str, Value]:
-        name, node = "facts", None
+    def _machines(self, facts: Mapping[str, object] | str | Path | None, device: int) -> list[dict[str, Value]]:
+        """Read the facts once for each device that they list, the chosen one in its place."""
+        name, node, value = "facts", None, facts
         if facts is None:
-            from selector.probe import read_machine as probe  # noqa: PLC0415 - only when the machine is asked
+            from selector.probe import read_machine as probe  # only when the machine is asked
 
-            facts = probe(tuple(self.rules.vocabulary.packages.values()))
+            value = probe(tuple(self.rules.vocabulary.packages.values()))
         elif isinstance(facts, str | Path):
             name, node = str(facts), read_file(Path(facts))
-            facts = node.plain()  # type: ignore[assignment]
-        faults, machine = read_machine(facts, self.rules.vocabulary, device)
+            value = node.plain()  # type: ignore[assignment]
+        faults, machine = read_machine(value, self.rules.vocabulary, device)
         if faults:
             raise FactsError(place(faults, name, node))
-        return machine
+        devices = value.get("devices") if isinstance(value, Mapping) else None
+        others = len(devices) if isinstance(devices, list) else 0
+        machines = [read_machine(value, self.rules.vocabulary, other)[1] for other in range(others)]
+        return machines or [machine]
 
     def _choices(
-        self,
-        config: AttentionConfig | Mapping[str, object] | str | Path | None,
-        backend: str | None,
-        policy: str | None,
-        env: Mapping[str, str],
-    ) -> tuple[Choices, str]:
+        self, config: AttentionConfig | Mapping[str, object] | str | Path | Sourced | None, backend: str | None,
+        policy: str | None, env: Mapping[str, str],
+    ) -> tuple[Choices, str]:  # fmt: skip
         name, node, value = "config", None, config
         if isinstance(config, str | Path):
-            from selector.structure import config_file_faults  # noqa: PLC0415
+            config = Sourced(str(config), read_file(Path(config)))
+        if isinstance(config, Sourced):
+            from selector.structure import config_file_faults  # jsonschema only where a text is read
 
-            name, node = str(config), read_file(Path(config))
+            name, node = config
             value = node.plain()  # type: ignore[assignment]
             faults = config_file_faults(value, self.rules)
             if faults:
@@ -91,19 +105,36 @@ class Selector:
             raise ConfigError(_placed([*faults, *more], name, node))
         return choices, checked
 
-    def select(self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object) -> Decision:
+    def other_machines(self) -> Iterator[tuple[int, Mapping[str, Value]]]:
+        """Give the other GPUs of this machine whose facts differ, each with its number."""
+        for device, machine in enumerate(self.machines):
+            if machine != self.machine:
+                yield device, machine
+
+    def on(self, machine: Mapping[str, Value]) -> Selector:
+        """Give the same selector for another machine's facts."""
+        other = copy.copy(self)
+        other.machine = dict(machine)
+        other.plans = {}
+        return other
+
+    def select(
+        self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object
+    ) -> Decision:
         """Decide for one layer; facts of the request go by name (`head_dim=128`, `model="WanPipeline"`, …).
 
         Raises `SelectionRefusedError` when the rules refuse, `InvalidSelectionError` when the request is not valid;
         both carry the decision. The log line is written once for each distinct decision.
         """
         decision = self.decide(role, call=call, **request).ensure()
-        from selector.logs import announce  # noqa: PLC0415 - structlog only where something is logged
+        from selector.logs import announce  # structlog only where something is logged
 
         announce(decision)
         return decision
 
-    def decide(self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object) -> Decision:
+    def decide(
+        self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object
+    ) -> Decision:
         """Decide like `select`, but answer with the error in the decision, and log nothing."""
         faults, read = read_request({"role": role, **request, "call": call}, self.rules.vocabulary)
         if faults:
@@ -116,25 +147,33 @@ class Selector:
         return resolve(without_packages(inputs, absent) if absent else inputs, self.rules)
 
 
-def _rules(rules: RuleSet | str | Path | Sequence[str | Path] | None, env: Mapping[str, str]) -> RuleSet:
+def rules_from(rules: RuleSet | str | Path | Sequence[str | Path] | None, environment: Mapping[str, str]) -> RuleSet:
+    """Give the rule set: the one given, or the shipped rules with the given folders or those of the environment."""
     if isinstance(rules, RuleSet):
         return rules
     if rules is None:
-        folders: Sequence[str | Path] = [folder for folder in env.get(RULES_VARIABLE, "").split(os.pathsep) if folder]
+        folders: Sequence[str | Path] = [
+            folder for folder in environment.get(RULES_VARIABLE, "").split(os.pathsep) if folder
+        ]
     else:
         folders = [rules] if isinstance(rules, str | Path) else rules
     return load_rules(folders) if folders else shipped()
 
 
-def _placed(faults: list[Fault], name: str, node: object) -> list[object]:  # type: ignore[type-arg]
-    config = [fault._replace(path=fault.path[1:]) for fault in faults if fault.path[:1] == ("config",)]
-    others = [fault for fault in faults if fault.path[:1] != ("config",)]
-    return [*place(config, name, node), *(problem for fault in others for problem in place([fault], dotted_name(fault)))]
+_SETTINGS = {"backend": "--diffusion-attention-backend", "policy": "--policy"}
 
 
-def dotted_name(fault: Fault) -> str:
-    """Name the setting that a fault is about, as a person would look for it."""
-    return str(fault.path[-1]) if fault.path else "config"
+def _placed(faults: Sequence[Fault], name: str, node: Node | None) -> list[Problem]:
+    """Place what is wrong with the config in its text, and what is wrong with a flag or variable at its name."""
+    problems = []
+    for fault in faults:
+        step, *rest = fault.path
+        if step == "config":
+            problems += place([fault._replace(path=tuple(rest))], name, node)
+        else:
+            setting = str(rest[-1]) if rest else _SETTINGS.get(str(step), str(step))
+            problems += place([fault._replace(path=())], setting)
+    return problems
 
 
 def invalid(faults: Sequence[Fault], rules: RuleSet, policy: str, name: str) -> Decision:
@@ -143,9 +182,7 @@ def invalid(faults: Sequence[Fault], rules: RuleSet, policy: str, name: str) -> 
     exclusive = next((fault for fault in faults if fault.code == "mutually_exclusive"), None)
     fault = exclusive or faults[0]
     message = "; ".join(_sentence(item) for item in ([exclusive] if exclusive else faults))
-    from selector.faults import dotted  # noqa: PLC0415
-
-    failure = Failure("mutually_exclusive" if exclusive else "invalid", message, dotted(fault.path), problems)
+    failure = Failure("mutually_exclusive" if exclusive else "invalid", message, dotted(fault.path) or None, problems)
     return Decision(None, None, None, None, None, (), failure, rules.digest, policy, "", None, {})
 
 

@@ -1,0 +1,1 @@
+"""The rule language: words, conditions, tables and their evaluation. It knows nothing of attention."""

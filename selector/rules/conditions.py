@@ -162,23 +162,21 @@ def results(
 
 
 def blame(condition: Condition, facts: Facts, origin: Literal["when", "ability"]) -> list[Result]:
-    """Give the tests that stand in the way: of an `all` the parts that do not hold, of an `any` every part."""
-    return [result for part in _faults(condition, facts, wanted=True) for result in _one(part, facts, origin)]
+    """Give the tests that stand in the way: of an `all` each part that does not hold, of an `any` the nearest parts."""
+    faults = _faults(condition, facts, wanted=True)
+    return [result for test, negated in faults for result in results(test, facts, origin, negated=negated)]
 
 
-def _faults(condition: Condition, facts: Facts, *, wanted: bool) -> Iterator[tuple[Test, bool]]:
+def _faults(condition: Condition, facts: Facts, *, wanted: bool) -> list[tuple[Test, bool]]:
+    """Find what keeps a condition from being `wanted`; of alternatives, those that lack the fewest tests."""
     if condition.holds(facts) is wanted:
-        return
+        return []
     if isinstance(condition, Test):
-        yield condition, not wanted
-    elif isinstance(condition, Not):
-        yield from _faults(condition.part, facts, wanted=not wanted)
-    else:
-        for part in condition.parts:
-            yield from _faults(part, facts, wanted=wanted)
-
-
-def _one(fault: tuple[Test, bool], facts: Facts, origin: Literal["when", "ability"]) -> Iterator[Result]:
-    test, negated = fault
-    group = "not." if negated else ""
-    yield from results(test, facts, origin, group, negated=negated)
+        return [(condition, not wanted)]
+    if isinstance(condition, Not):
+        return _faults(condition.part, facts, wanted=not wanted)
+    parts = [_faults(part, facts, wanted=wanted) for part in condition.parts]
+    if isinstance(condition, Either) is wanted:
+        fewest = min(map(len, parts), default=0)
+        parts = [part for part in parts if len(part) == fewest]
+    return [fault for part in parts for fault in part]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from selector.rules.nodes import Node
 from selector.rules.problems import Place, Problem, listing, nearest, shown
-from selector.rules.text import Node
 
 Known = Sequence[str] | Mapping[str, object]
 
@@ -31,7 +31,9 @@ class Source:
         """Add a problem."""
         self.problems.append(Problem(place, code, message, hint))
 
-    def mapping(self, node: Node | None, path: str, known: Known | None, required: Sequence[str] = ()) -> dict[str, Node]:
+    def mapping(
+        self, node: Node | None, path: str, known: Known | None, required: Sequence[str] = ()
+    ) -> dict[str, Node]:
         """Give the entries of a mapping whose keys are known; others are noted, and so is a required one missing."""
         if node is None:
             return {}
@@ -41,7 +43,9 @@ class Source:
         for name, child in node.value.items():
             if known is not None and name not in known:
                 hint = nearest(name, known) or f"known here: {listing(list(known))}"
-                self.note(child.key_at(self.file, join(path, name)), "unknown-key", f"no key `{shown(name)}` here", hint)
+                self.note(
+                    child.key_at(self.file, join(path, name)), "unknown-key", f"no key `{shown(name)}` here", hint
+                )
         for name in required:
             if name not in node.value:
                 self.note(node.at(self.file, path), "missing-key", f"wanted the key `{name}`, which is not there")

@@ -7,13 +7,14 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 Compare = Callable[[object], bool]
 
-_SIGNS: Mapping[str, Callable[[object, object], bool]] = {
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
 _CLAUSE = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([^\s,<>=!]+)\s*")

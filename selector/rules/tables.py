@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from selector.rules.conditions import ALWAYS, Condition
-from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.fields import Source, kind_of
-from selector.rules.text import Node
+from selector.rules.nodes import Node
+from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.rules.when import Reader
 
@@ -100,7 +100,7 @@ class TableReader:
     def read(self, node: Node) -> Table | None:
         """Give the table, or None when it is not even a table; `reader.problems` tells all that is wrong."""
         keys = self.source.mapping(node, "", _TABLE_KEYS, required=("table", "rows"))
-        if keys is None or "table" not in keys or "rows" not in keys:
+        if "table" not in keys or "rows" not in keys:
             return None
         self.table = self.source.string(keys["table"], "table") or ""
         self.actions = tuple(self.source.strings(keys.get("actions"), "actions", ACTIONS)) or ACTIONS
@@ -119,30 +119,31 @@ class TableReader:
         rows: dict[str, Row] = {}
         for index, item in enumerate(node.value):
             row = self.row(item, f"rows[{index}]")
-            if row is None:
-                continue
             if row.id in rows:
                 message = f"row `{row.id}` stands twice in table `{self.table}`"
-                self.source.note(item.at(self.source.file), "duplicate-row", message, f"the first is in line {rows[row.id].place.line}")
+                hint = f"the first is in line {rows[row.id].place.line}"
+                self.source.note(item.at(self.source.file), "duplicate-row", message, hint)
             rows[row.id] = row
         return list(rows.values())
 
-    def row(self, node: Node, path: str) -> Row | None:
-        """Read one row, or note why it is none."""
+    def row(self, node: Node, path: str) -> Row:
+        """Read one row; what is wrong with it is noted."""
         keys = self.source.mapping(node, path, _ROW_KEYS, required=("id", "because"))
-        if keys is None:
-            return None
         name = self.source.string(keys.get("id"), f"{path}.id") or path
         if not _ID.match(name) and "id" in keys:
             message = f"row id `{shown(name)}` is not kebab-case (small letters, digits and single hyphens)"
             self.source.note(keys["id"].at(self.source.file, path), "bad-id", message)
         when = self.reader.when(keys["when"], f"{self.table}/{name}") if "when" in keys else ALWAYS
         action, target = self.action(node, keys, path)
-        text = {key: self.source.string(keys.get(key), f"{path}.{key}") for key in ("because", "until", "source", "transform")}
+        text = {
+            key: self.source.string(keys.get(key), f"{path}.{key}")
+            for key in ("because", "until", "source", "transform")
+        }
         log, warn = (self.template(keys.get(key), f"{path}.{key}") for key in ("log", "warn"))
+        place = node.at(self.source.file, path)
         return Row(
-            self.table, name, when, "when" in keys, action, target, text["because"] or "", node.at(self.source.file, path),
-            log, warn, text["transform"], self.redecide(keys.get("redecide"), path), text["until"], text["source"],
+            self.table, name, when, "when" in keys, action, target, text["because"] or "", place, log,
+            warn, text["transform"], self.redecide(keys.get("redecide"), path), text["until"], text["source"],
         )  # fmt: skip
 
     def action(self, node: Node, keys: Mapping[str, Node], path: str) -> tuple[str, str]:
@@ -167,7 +168,9 @@ class TableReader:
         for name in _FIELD.findall(text):
             if name not in self.reader.vocabulary.facts:
                 hint = nearest(name, self.reader.vocabulary.facts)
-                self.source.note(node.at(self.source.file, path), "unknown-fact", f"no fact `{shown(name)}` for the template", hint)
+                self.source.note(
+                    node.at(self.source.file, path), "unknown-fact", f"no fact `{shown(name)}` for the template", hint
+                )
                 return None
         return text
 
@@ -177,7 +180,7 @@ class TableReader:
             return {}
         keys = self.source.mapping(node, f"{path}.redecide", self.reader.vocabulary.facts)
         found: dict[str, Value] = {}
-        for name, child in (keys or {}).items():
+        for name, child in keys.items():
             misfit = self.reader.vocabulary.facts[name].misfit(child.value)
             if misfit is not None:
                 self.source.note(child.at(self.source.file, path), "bad-value", misfit.message, misfit.hint)

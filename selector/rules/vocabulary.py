@@ -115,11 +115,11 @@ _CHECKS: Mapping[str, Callable[[Fact, object], Misfit | None]] = {
 
 
 def _typed(value: object) -> str:
-    kinds = {bool: "the boolean", int: "the integer", float: "the number", str: "the string"}
-    kind = kinds.get(type(value))
-    if kind is None:
-        return {dict: "a mapping", list: "a list"}.get(type(value), "null")
-    return f"{kind} {shown(value)}"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return shown(value)
+    return f"the string `{shown(value)}`" if isinstance(value, str) else f"the number {shown(value)}"
 
 
 def one_of(values: tuple[str, ...]) -> str:

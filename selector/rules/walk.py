@@ -93,7 +93,9 @@ def explain_row(row: Row, facts: Facts, abilities: Abilities, without: Container
     found = [*results(row.when, facts, "when"), *results(ability, facts, "ability")]
     if excluded(row, facts, without):
         target = row.target_for(facts)
-        ruled_out = Result(row.table, "excluded", f"not {target}", target, True, False, row.place, "engine")
+        ruled_out = Result(
+            "backend", "excluded", f"not {target}", target, known=True, held=False, place=row.place, origin="engine"
+        )
         return Step(row, "rejected", (*found, ruled_out), (ruled_out,))
     held = holds(row, facts, abilities)
     if held is True:

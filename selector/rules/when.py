@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from selector.rules.conditions import ALWAYS, Both, Condition, Either, Not, Test, Truth
 from selector.rules.fields import Source, kind_of
+from selector.rules.nodes import Node
 from selector.rules.problems import Place, listing, nearest, shown
-from selector.rules.text import Node
 from selector.rules.vocabulary import Fact, Vocabulary
 
 Check = Callable[[object], bool]
@@ -89,7 +89,7 @@ class _Matcher:
         if isinstance(value, list):
             return self.test("in", *self.choice(self.node), None)
         if isinstance(value, str) and value in ("present", "absent"):
-            return self.operator(value, Node(True, self.node.line, self.node.column), None)
+            return self.operator(value, Node(value=True, line=self.node.line, column=self.node.column), None)
         if isinstance(value, str) and value.lstrip().startswith(_SIGNS):
             return self.operator("compare", self.node, None)
         return self.operator("equals", self.node, None)
@@ -101,7 +101,12 @@ class _Matcher:
             if name not in OPERATORS:
                 hint = nearest(name, [*OPERATORS, "unknown"])
                 place = value[name].key_at(self.reader.file, self.path)
-                self.fail("unknown-matcher", f"no matcher `{shown(name)}`", hint or f"one of {listing(list(OPERATORS))}", place)
+                self.fail(
+                    "unknown-matcher",
+                    f"no matcher `{shown(name)}`",
+                    hint or f"one of {listing(list(OPERATORS))}",
+                    place,
+                )
         if not names:
             self.fail("empty-matcher", f"`{self.fact.name}`: wanted a matcher, got none")
         parts = tuple(self.operator(name, value[name], unknown) for name in names)
@@ -179,10 +184,20 @@ def _compare(matcher: _Matcher, node: Node) -> tuple[str, Check]:
     order = matcher.fact.ordering()
     place = node.at(matcher.reader.file, matcher.path)
     if order is None:
-        matcher.fail("not-ordered", f"values of `{matcher.fact.name}` have no order: wanted a value, got {kind_of(node)}", None, place)
+        matcher.fail(
+            "not-ordered",
+            f"values of `{matcher.fact.name}` have no order: wanted a value, got {kind_of(node)}",
+            None,
+            place,
+        )
     text = node.value
     if order is None or not isinstance(text, str):
-        matcher.fail("bad-value", f"`{matcher.fact.name}`: wanted a comparison as a string, got {kind_of(node)}", "quote it", place)
+        matcher.fail(
+            "bad-value",
+            f"`{matcher.fact.name}`: wanted a comparison as a string, got {kind_of(node)}",
+            "quote it",
+            place,
+        )
     try:
         check = order.comparison(str(text))  # type: ignore[union-attr]
     except ValueError:
@@ -221,7 +236,12 @@ def _integer(matcher: _Matcher, node: Node, name: str) -> int:
     value = node.value
     place = node.at(matcher.reader.file, matcher.path)
     if matcher.fact.type != "integer":
-        matcher.fail("not-a-number", f"`{name}` asks for an integer, but `{matcher.fact.name}` is a {matcher.fact.type}", None, place)
+        matcher.fail(
+            "not-a-number",
+            f"`{name}` asks for an integer, but `{matcher.fact.name}` is a {matcher.fact.type}",
+            None,
+            place,
+        )
     if isinstance(value, bool) or not isinstance(value, int):
         matcher.fail("bad-value", f"`{name}`: wanted an integer, got {kind_of(node)}", None, place)
     return value  # type: ignore[return-value]

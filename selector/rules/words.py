@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import get_args
 
 from selector.rules.fields import Source, kind_of
+from selector.rules.nodes import Node
 from selector.rules.orders import ORDERS
 from selector.rules.problems import nearest
-from selector.rules.text import Node
 from selector.rules.vocabulary import Derived, Fact, Group, Package, Pattern, Value, Vocabulary, package_fact
 
 _FACT_KEYS = (
@@ -32,7 +32,10 @@ def read_vocabulary(node: Node, source: Source) -> Vocabulary:
     for key, child in source.mapping(keys.get("packages"), "packages", None).items():
         packages[key] = _package(key, child, source)
     facts |= {fact.name: fact for fact in map(package_fact, packages.values())}
-    derived = [_derived(name, child, source, facts) for name, child in source.mapping(keys.get("derived"), "derived", None).items()]
+    derived = [
+        _derived(name, child, source, facts)
+        for name, child in source.mapping(keys.get("derived"), "derived", None).items()
+    ]
     relations = tuple(relation for relation in derived if relation is not None)
     sets = {}
     for name, child in source.mapping(keys.get("sets"), "sets", None).items():
@@ -82,7 +85,8 @@ def _pattern(node: Node | None, source: Source, path: str, more: tuple[str, ...]
 
 def _check_name(name: str, node: Node, source: Source, path: str) -> None:
     if not _NAME.match(name) or name in RESERVED:
-        message = f"`{name}` is no name for a fact: wanted small letters, digits, `_`, `-` and dots, and none of the reserved words"
+        wanted = "small letters, digits, `_`, `-` and dots, and none of the reserved words"
+        message = f"`{name}` is no name for a fact: wanted {wanted}"
         source.note(node.key_at(source.file, path), "bad-name", message)
 
 

@@ -1,0 +1,79 @@
+# make demo     set up, then show decisions and compute attention on this machine
+# make test     set up, then every check that CI makes
+# make full     the same, with the slow tests too
+# make generate write the generated files again
+#
+# Needs Python 3.11 or newer with pip and venv. Another Python: make test PYTHON=python3.12
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --constraint constraints.txt
+# What the generated files are made with; with --check it writes nothing and fails where one has drifted.
+GENERATE := $(BIN)/python -m selector.schemas
+# Percent of the branches of selector/ that the tests must take.
+BRANCHES := 95
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test full checks lint types imports generated unit unit-full coverage generate clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+# A stamp for each set of extras. The larger set is a superset of the smaller, so it makes both stamps; order of calls
+# does not matter, and a call that finds its stamp installs nothing.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/stamp-torch: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[torch]'
+	@touch $@
+
+$(VENV)/stamp-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[torch,dev]'
+	@touch $(VENV)/stamp-torch $@
+
+demo: $(VENV)/stamp-torch
+	$(BIN)/python -m selector.demo
+
+test: checks unit coverage
+
+full: checks unit-full coverage
+
+checks: lint types imports generated
+
+lint: $(VENV)/stamp-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/stamp-dev
+	$(BIN)/mypy
+
+imports: $(VENV)/stamp-dev
+	$(BIN)/lint-imports
+
+generated: $(VENV)/stamp-dev
+	$(GENERATE) --check
+
+unit: $(VENV)/stamp-dev
+	$(BIN)/pytest -m 'not slow' --cov --cov-report= $(PYTEST_ARGS)
+
+unit-full: $(VENV)/stamp-dev
+	$(BIN)/pytest --cov --cov-report= $(PYTEST_ARGS)
+
+# The report names each line and branch not taken. Its total mixes lines and branches, so branches are asked for apart.
+coverage: $(VENV)/stamp-dev
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include='selector/*' --format=total --fail-under=$(BRANCHES)
+	@$(BIN)/coverage json --quiet --include='selector/*' -o - | $(BIN)/python -c 'import json, sys; \
+	taken = json.load(sys.stdin)["totals"]["percent_branches_covered"]; \
+	print(f"selector: {taken:.2f} % of branches taken, $(BRANCHES) wanted"); sys.exit(taken < $(BRANCHES))'
+
+generate: $(VENV)/stamp-dev
+	$(GENERATE)
+
+clean:
+	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,7 @@
+"""`python -m selector` is `attention-selector`."""
+
+import sys
+
+from selector.command import main
+
+sys.exit(main())

@@ -1,0 +1,27 @@
+"""`attention-selector facts`: this machine as a file that can be saved, edited and given back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+import yaml
+
+from selector.selecting import rules_from
+
+_HEADER = "# Give these facts back with --facts. A package that is null is absent; `unknown` was not looked for.\n"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the machine and write its facts."""
+    from selector.probe import read_machine  # only this command needs it always
+
+    rules = rules_from(options.rules, os.environ)
+    facts = read_machine(tuple(rules.vocabulary.packages.values()), deep=options.deep, timeout=options.timeout)
+    if options.format == "json":
+        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+    else:
+        sys.stdout.write(_HEADER + yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+    return 0

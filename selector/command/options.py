@@ -1,0 +1,188 @@
+"""What may stand on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from selector.rules.problems import nearest
+
+CONFIG_FLAG = "--diffusion-attention-config"
+_COMMANDS = ("decide", "explain", "facts", "validate")
+
+
+_Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - what add_subparsers returns has no public name
+
+
+class UsageError(ValueError):
+    """A command line that cannot be understood."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; `dotted` holds the ``--diffusion-attention-config.path value`` pairs in their order.
+
+    Raises `UsageError` that names the nearest option. ``--help`` prints and exits.
+    """
+    plain, dotted = _take_dotted(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(plain)
+    if rest:
+        raise UsageError(_unknown(rest[0], parser, getattr(options, "command", None)))
+    if dotted and not hasattr(options, "config"):
+        raise UsageError(f"`{options.command}` takes no {CONFIG_FLAG}.…")
+    options.dotted = dotted
+    return options
+
+
+def _take_dotted(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    plain: list[str] = []
+    dotted: list[tuple[str, str]] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith(f"{CONFIG_FLAG}."):
+            plain.append(argument)
+            continue
+        name, sign, value = argument.removeprefix(f"{CONFIG_FLAG}.").partition("=")
+        if not sign:
+            following = next(rest, None)
+            if following is None:
+                raise UsageError(f"argument {argument}: expected one argument")
+            value = following
+        dotted.append((name, value))
+    return plain, dotted
+
+
+def _unknown(argument: str, parser: argparse.ArgumentParser, command: str | None) -> str:
+    subparsers = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    chosen = subparsers.choices.get(command) if command else parser
+    known = list(chosen._option_string_actions) if chosen else []  # noqa: SLF001
+    hint = nearest(argument.partition("=")[0], known)
+    return f"unrecognized argument `{argument}`" + (f"; {hint}" if hint else "")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="attention-selector", description="Which attention kernel should run here, and why.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands: _Commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for add in (_decide, _explain, _facts, _validate):
+        add(commands)
+    return parser
+
+
+def _version() -> str:
+    from selector import __version__
+
+    return f"attention-selector {__version__}"
+
+
+def _add(commands: _Commands, name: str, text: str, module: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    command.set_defaults(run=_runner(module))
+    return command
+
+
+def _runner(module: str) -> object:
+    def run(options: argparse.Namespace) -> int:
+        import importlib  # each command loads its own code alone
+
+        status: int = importlib.import_module(f"selector.command.{module}").run(options)
+        return status
+
+    return run
+
+
+def _rules(command: argparse.ArgumentParser) -> None:
+    text = "folder whose rule files go before the shipped ones; may be given several times"
+    command.add_argument("--rules", action="append", metavar="DIR", help=text)
+
+
+def _config(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("config", f"also as {CONFIG_FLAG}.PATH VALUE, PATH dotted")
+    group.add_argument(
+        CONFIG_FLAG, dest="config", metavar="JSON|FILE", help="attention config as JSON, or a YAML or JSON file"
+    )
+    group.add_argument(
+        "--diffusion-attention-backend",
+        dest="backend",
+        metavar="BACKEND",
+        help="shorthand for the config's default backend",
+    )
+    group.add_argument("--policy", metavar="fallback|strict", help="whether a configured backend may be substituted")
+
+
+def _decide(commands: _Commands) -> None:
+    command = _add(commands, "decide", "Answer JSON lines, one decision each, in order.", "decide")
+    command.add_argument("file", nargs="?", default="-", metavar="FILE", help="JSON lines to read; - is standard input")
+    command.add_argument("--trace", action="store_true", help="add every table, row and condition that was looked at")
+    command.add_argument(
+        "--device", type=int, default=0, metavar="N", help="GPU to decide for where facts list several"
+    )
+    _rules(command)
+
+
+def _explain(commands: _Commands) -> None:
+    command = _add(commands, "explain", "Say what would run for one layer, and why not the others.", "explain")
+    command.add_argument("--facts", metavar="FILE", help="facts of a machine, YAML or JSON (default: this machine)")
+    command.add_argument(
+        "--device", type=int, default=0, metavar="N", help="GPU to decide for where facts list several"
+    )
+    layer = command.add_argument_group("layer")
+    layer.add_argument("--role", metavar="ROLE", help="what the layer does (default: self)")
+    layer.add_argument("--role-category", metavar="CATEGORY")
+    layer.add_argument("--model", metavar="NAME", help="pipeline class or hub id; supplies what is known of the layer")
+    layer.add_argument("--head-dim", metavar="N|symbolic")
+    mask = layer.add_mutually_exclusive_group()
+    mask.add_argument(
+        "--mask-free", dest="mask_free", action="store_true", default=None, help="the model never passes a mask"
+    )
+    mask.add_argument("--masked", dest="mask_free", action="store_false", help="the model may pass a mask")
+    layer.add_argument("--dtype", metavar="DTYPE")
+    layer.add_argument(
+        "--causal",
+        nargs="?",
+        const="true",
+        metavar="top_left|bottom_right",
+        help="causal, with its alignment where known",
+    )
+    layer.add_argument("--heads", dest="num_heads", metavar="N")
+    layer.add_argument("--kv-heads", dest="num_kv_heads", metavar="N")
+    layer.add_argument("--seq-len", dest="seq_len_q", metavar="N")
+    layer.add_argument("--kv-len", dest="seq_len_kv", metavar="N")
+    layer.add_argument("--compile", action="store_true", default=None, help="the layer runs under torch.compile")
+    layer.add_argument("--mask", metavar="KIND", help="ask about a call with this kind of mask too")
+    command.add_argument("--format", choices=("tree", "json", "mermaid"), default="tree")
+    command.add_argument("--why-not", metavar="BACKEND", help="say what stands in the way of this backend")
+    _rules(command)
+    _config(command)
+
+
+def _facts(commands: _Commands) -> None:
+    command = _add(commands, "facts", "Write the facts of this machine, to be saved, edited and given back.", "facts")
+    command.add_argument(
+        "--deep", action="store_true", help="import each package in a process of its own, and say why one is not usable"
+    )
+    command.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="time limit of each import (default: 60)"
+    )
+    command.add_argument("--format", choices=("yaml", "json"), default="yaml")
+    _rules(command)
+
+
+def _validate(commands: _Commands) -> None:
+    command = _add(
+        commands, "validate", "Check rules, facts and config, and show every problem with its place.", "validate"
+    )
+    command.add_argument(
+        "--facts", action="append", default=[], metavar="FILE", help="facts file to check; may be given several times"
+    )
+    command.add_argument("--device", type=int, default=0, metavar="N")
+    _rules(command)
+    _config(command)

@@ -1,0 +1,226 @@
+"""Where a decision meets tensors: the one module that joins the selector with the kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from selector.decision import Decision, Failure, SelectionRefusedError
+from selector.facts import Request
+from selector.rules.problems import shown
+from selector.rules.vocabulary import Value
+from selector.selecting import Selector
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from backends.interface import Causal, Kernel
+    from backends.masks import Mask
+
+_RANK = 4
+Alignment = Literal["top_left", "bottom_right"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one call signature gets: the decision, and the kernel bound for it."""
+
+    decision: Decision
+    kernel: Kernel
+    causal: Causal | None
+
+
+@functools.cache
+def this_machine() -> Selector:
+    """Give the selector of this process: shipped rules, this machine, the environment's config; made on first use."""
+    return Selector()
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | None = None,
+    causal: bool | Alignment | None = None,
+    scale: float | None = None,
+    selector: Selector | None = None,
+    role: str = "self",
+    **layer: Value,
+) -> Tensor:
+    """Compute attention with the backend that the rules choose for this call.
+
+    `q` is `[batch, seq_q, heads, head_dim]`, `k` and `v` are `[batch, seq_kv, kv_heads, head_dim]`, of one dtype and
+    device; the result has the shape and dtype of `q`. `mask` is a description from `backends.masks`, which names what
+    it hides; nothing is guessed from a shape. `causal` names its alignment (`True` alone is allowed when there are as
+    many keys as queries). `scale` defaults to ``head_dim ** -0.5``. A query that sees no key gives zeros. `layer` are
+    further facts of the request: `model`, `role_category`, `mask_free`, `compile`.
+
+    The decision is made once for each signature of call and kept by the selector. Raises `SelectionRefusedError` when
+    the rules refuse the call, `ValueError` for arguments that fit no attention.
+    """
+    plan = plan_for(q, k, v, mask=mask, causal=causal, selector=selector, role=role, **layer)
+    return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)
+
+
+def plan_for(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | None = None,
+    causal: bool | Alignment | None = None,
+    selector: Selector | None = None,
+    role: str = "self",
+    **layer: Value,
+) -> Plan:
+    """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
+    selector = selector or this_machine()
+    _check_ranks(q=q, k=k, v=v)
+    kind = "none" if mask is None else mask.kind
+    per_head = mask is not None and mask.per_head
+    signature = (
+        role, q.dtype, q.device, q.shape[1:], k.shape[1:], kind, per_head, causal, *sorted(layer.items(), key=str)
+    )  # fmt: skip
+    plan = selector.plans.get(signature)
+    if not isinstance(plan, Plan):
+        alignment = _alignment(causal, q.shape[1], k.shape[1])
+        request = _request(role, layer, _call_facts(q, k, kind, alignment, per_head=per_head), selector)
+        plan = replace(_bind(selector, request, q.device), causal=alignment)
+        selector.plans[signature] = plan
+    return plan
+
+
+def _check_ranks(**tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dim() != _RANK:
+            raise ValueError(f"`{name}`: wanted a tensor [batch, seq, heads, head_dim], got {list(tensor.shape)}")
+
+
+def _alignment(causal: bool | Alignment | None, queries: int, keys: int) -> Causal | None:  # noqa: FBT001 - causal is a flag or a word
+    if causal is None or causal is False:
+        return None
+    if causal is True:
+        if queries != keys:
+            message = f"`causal`: wanted `top_left` or `bottom_right` for {queries} queries and {keys} keys, got true"
+            raise ValueError(message)
+        return "top_left"
+    if causal not in ("top_left", "bottom_right"):
+        raise ValueError(f"`causal`: wanted true, false, `top_left` or `bottom_right`, got {shown(causal)}")
+    return causal
+
+
+def _call_facts(q: Tensor, k: Tensor, kind: str, alignment: Causal | None, *, per_head: bool) -> dict[str, Value]:
+    return {
+        "mask": kind,
+        "mask_per_head": per_head,
+        "dtype": str(q.dtype).removeprefix("torch."),
+        "seq_len_q": q.shape[1],
+        "seq_len_kv": k.shape[1],
+        "causal": alignment is not None,
+        "causal_alignment": alignment,
+        "head_dim": q.shape[3],
+        "num_heads": q.shape[2],
+        "num_kv_heads": k.shape[2],
+    }
+
+
+def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], selector: Selector) -> Request:
+    """Make the request of a call; head sizes and counts are known to the layer too, dtype and lengths to the call."""
+    words = dict(layer)
+    category, model = words.pop("role_category", None), words.pop("model", None)
+    for name, value in (words | call).items():
+        fact = selector.rules.vocabulary.facts.get(name)
+        misfit = None if fact is None or value is None else fact.misfit(value)
+        if fact is None or misfit is not None:
+            raise ValueError(misfit.message if misfit else f"no fact `{shown(name)}` for the layer")
+    sizes = {name: call[name] for name in ("head_dim", "num_heads", "num_kv_heads")}
+    facts = sizes | {name: value for name, value in words.items() if value is not None}
+    return Request(
+        role, None if category is None else str(category), None if model is None else str(model), facts, call
+    )
+
+
+def _bind(selector: Selector, request: Request, device: object) -> Plan:
+    """Decide and bind; a default that does not bind is decided again without it, a configured one is refused."""
+    from backends.interface import BindError, Geometry  # torch and kernels on first use alone
+    from backends.registry import load
+
+    absent: list[str] = []
+    failures: list[str] = []
+    call = request.call or {}
+    while True:
+        decision = selector.resolve(request, absent).ensure()
+        backend = str(decision.backend)
+        geometry = Geometry(
+            int(call["head_dim"] or 0), int(call["num_heads"] or 0), int(call["num_kv_heads"] or 0), str(call["dtype"]),
+            str(device), decision.provider,
+        )  # fmt: skip
+        blocks: Mapping[str, object] = decision.spec.blocks() if decision.spec is not None else {}
+        try:
+            kernel = load(backend).bind(blocks, geometry)
+        except BindError as error:
+            fact = _unbound(selector, decision)
+            if decision.source != "platform" or fact is None or fact in absent:
+                raise SelectionRefusedError(_refused(decision, str(error))) from error
+            absent.append(fact)
+            failures.append(f"{backend} was chosen by default, but its kernel does not bind: {error}")
+            continue
+        decision = replace(decision, warnings=(*failures, *decision.warnings))
+        _announce(decision)
+        return Plan(decision, kernel, None)
+
+
+def _unbound(selector: Selector, decision: Decision) -> str | None:
+    """Give the fact that is taken as absent when the decision's kernel does not bind."""
+    backend = selector.rules.backends[str(decision.backend)]
+    provider = selector.rules.providers.get(decision.provider or "")
+    if provider is not None:
+        return provider.unbound
+    return None if backend.providers else backend.unbound
+
+
+def _refused(decision: Decision, reason: str) -> Decision:
+    failure = Failure("refused", f"{decision.backend} does not bind: {reason}")
+    return replace(decision, backend=None, rule=None, log=None, error=failure)
+
+
+def _announce(decision: Decision) -> None:
+    from selector.logs import announce
+
+    announce(decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The largest absolute error of one call against the definition, and the backend that ran."""
+
+    backend: str
+    error: float
+
+
+def compare_with_reference(
+    selector: Selector,
+    request: Request,
+    *,
+    lengths: tuple[int, int],
+    heads: tuple[int, int],
+    head_dim: int,
+    mask: str,
+) -> Comparison:
+    """Run one call of random bfloat16 tensors through its backend and compare it with the float64 definition.
+
+    `lengths` are queries and keys, `heads` query and KV heads; `mask` is one of the kinds of the vocabulary, made to
+    hide a quarter of the keys.
+    """
+    from backends import samples
+    from backends.reference import attention as definition
+
+    q, k, v = samples.tensors(lengths, heads, head_dim)
+    described = samples.mask(mask, lengths, heads[0])
+    plan = plan_for(q, k, v, mask=described, selector=selector, role=request.role, model=request.model)
+    got = plan.kernel(q, k, v, mask=described, causal=plan.causal)
+    wanted = definition(q, k, v, mask=described)
+    return Comparison(str(plan.decision.backend), float((got.double() - wanted).abs().max()))
