@@ -12,7 +12,7 @@ CONFIG_FLAG = "--diffusion-attention-config"
 _COMMANDS = ("decide", "explain", "facts", "validate")
 
 
-_Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # what add_subparsers returns has no public name
+_Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - what add_subparsers returns has no public name
 
 
 class UsageError(ValueError):

@@ -1,0 +1,87 @@
+"""What every kernel family offers: a backend that binds once and a kernel that is called many times.
+
+All tensors are `[batch, seq, heads, head_dim]`, in and out, and an output has the dtype and the shape of its query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from backends.masks import Mask
+
+Causal = Literal["top_left", "bottom_right"]
+"""Which corner of the scores the causal diagonal runs through.
+
+`top_left`: query `i` sees keys `0..i`. `bottom_right`: the last query sees every key, so query `i` sees keys
+`0..i + seq_len_kv - seq_len_q`. They agree when the two lengths do.
+"""
+
+
+class BindError(RuntimeError):
+    """A kernel cannot be bound: the message gives the reason, `__cause__` the package's own error if there is one."""
+
+
+class CallRefused(ValueError):  # noqa: N818 - a refusal is an answer, named as the documents name it
+    """The arguments of a call, or of a mask, cannot be honoured; the message says what was wanted and what was got."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What is known of a layer before its first call, and what every call is then held to.
+
+    `dtype` is torch's name without the prefix (`bfloat16`). `device` is a torch device (`cuda:0`, `cpu`); without an
+    index it stands for any device of that type. `provider` names one of several builds of a kernel, for the backends
+    that have several.
+    """
+
+    head_dim: int
+    num_heads: int
+    num_kv_heads: int
+    dtype: str
+    device: str
+    provider: str | None = None
+
+
+class Kernel(Protocol):
+    """Bound code for one geometry."""
+
+    def __call__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Attention of `q` over `k` and `v`.
+
+        `q` is `[batch, seq_q, num_heads, head_dim]`, the others `[batch, seq_kv, num_kv_heads, head_dim]`, of one dtype
+        and device. Query head `h` reads key head `h // (num_heads // num_kv_heads)`. Without a `scale` it is
+        `head_dim ** -0.5`. A query that may see no key yields zeros. No argument is mutated. Raises `CallRefused` for
+        what this kernel cannot honour.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """One family of kernels under the name that rules and configurations use."""
+
+    @property
+    def name(self) -> str:
+        """The name, equal to that of the entry point which registers the backend."""
+        ...
+
+    def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
+        """A kernel for `geometry` with the options in `spec`; whatever can fail before the first call fails here.
+
+        Raises `BindError` for a missing package or device, a geometry outside the kernel's limits, an unknown option.
+        """
+        ...

@@ -1,0 +1,49 @@
+"""`TORCH_SDPA`: torch's own dispatcher, unpinned, on every device and every floating dtype that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch.nn.functional import scaled_dot_product_attention
+
+from backends._sdpa import SdpaKernel, bound_geometry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from backends.interface import Backend, Geometry, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class TorchSdpa:
+    """All kinds of mask, both alignments, grouped heads; reads no option. Differentiable, and traces whole.
+
+    A half-precision call with a bias that half precision cannot hold is computed in float32.
+    """
+
+    name: str = "TORCH_SDPA"
+
+    def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
+        """See `Backend.bind`; a device that is absent shows in the tensors of the call."""
+        return SdpaKernel(bound_geometry(self.name, spec, geometry), _launch)
+
+
+def _launch(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor:
+    return scaled_dot_product_attention(
+        q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+BACKEND: Backend = TorchSdpa()

@@ -1,0 +1,172 @@
+"""The schemas put together: definitions from the rules and from the models, and for each document what it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel
+
+from selector.config import AttentionConfig
+from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Vocabulary
+from selector.ruleset import ENTRIES, RuleSet
+from selector.schemas import config, words
+from selector.schemas.annotations import PLACEHOLDER, Json, fault, named, ref
+from selector.schemas.catalogs import BackendsFile, ModelsFile, RolesFile, WarningsFile
+from selector.schemas.decisions import DecisionRecord
+from selector.schemas.inputs import ENVIRONMENT, FACTS_MARK, DecideLine, Facts, Request, ScenariosFile
+from selector.schemas.tables import RuleTable, VocabularyFile
+from selector.schemas.unsaid import comment
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DOCUMENTS: Mapping[str, type[BaseModel]] = {
+    "config": AttentionConfig,
+    "facts": Facts,
+    "decision": DecisionRecord,
+    "decide-line": DecideLine,
+    "rule-table": RuleTable,
+    "vocabulary": VocabularyFile,
+    "backends": BackendsFile,
+    "roles": RolesFile,
+    "models": ModelsFile,
+    "warnings": WarningsFile,
+    "scenarios": ScenariosFile,
+}
+NAMES = tuple(_DOCUMENTS)
+
+
+def schemas(rules: RuleSet) -> dict[str, Json]:
+    """Give every schema by its name, with the names that these rules know."""
+    models: Json = {}
+    for name, model in {**_DOCUMENTS, "request": Request}.items():
+        models |= _of_model(name, model, rules.vocabulary)
+    known = {**models, **words.definitions(rules.vocabulary), **config.definitions(rules, models), **_names(rules)}
+    known["rule-table"]["allOf"] = list(_by_table(rules))
+    return {name: _document(name, known) for name in NAMES}
+
+
+def _document(name: str, known: Mapping[str, Json]) -> Json:
+    body = dict(known[name])
+    told = {key: body.pop(key) for key in ("title", "description")}
+    said = comment(name)
+    head = {"$schema": DIALECT, "$id": f"{name}.schema.json", **told, **({"$comment": said} if said else {})}
+    found: Json = {}
+    _collect(body, known, found)
+    return {**head, **body, **({"$defs": dict(sorted(found.items()))} if found else {})}
+
+
+def _collect(schema: object, known: Mapping[str, Json], found: Json) -> None:
+    """Take every definition that a schema refers to, and those that these refer to."""
+    for name in _references(schema):
+        if name not in found:
+            found[name] = known[name]
+            _collect(known[name], known, found)
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+    elif isinstance(schema, dict):
+        for key, item in schema.items():
+            if key == "$ref":
+                yield item.removeprefix("#/$defs/")
+            else:
+                yield from _references(item)
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+def _of_model(name: str, model: type[BaseModel], vocabulary: Vocabulary) -> Json:
+    """Give the schema of a model under its name, and those of the models in it under theirs."""
+    schema = model.model_json_schema()
+    inner = schema.pop("$defs", {})
+    title = schema.get("title", name)
+    return {
+        name: {**_tidy(schema, vocabulary), "title": title},
+        model.__name__: {**_tidy(schema, vocabulary), "title": title},
+        **{key: _tidy(item, vocabulary) for key, item in inner.items()},
+    }
+
+
+def _tidy(schema: Json, vocabulary: Vocabulary) -> Json:
+    """Drop what pydantic adds of itself, put references in place, and let facts be properties where that is asked."""
+    told: Json = {key: _tidy_value(key, item, vocabulary) for key, item in schema.items() if not _noise(key, item)}
+    if PLACEHOLDER in told:
+        told |= ref(told.pop(PLACEHOLDER))
+    if FACTS_MARK in told:
+        _add_facts(told, list(_facts(told.pop(FACTS_MARK), vocabulary)))
+    if "description" in told:
+        told["description"] = told["description"].split("\n\n")[0].replace("\n", " ")
+    return told
+
+
+def _tidy_value(key: str, item: object, vocabulary: Vocabulary) -> object:
+    if key in ("properties", "$defs") and isinstance(item, dict):
+        return {name: _tidy(child, vocabulary) for name, child in item.items()}
+    if key in ("examples", "enum", "x-fault"):
+        return item
+    if isinstance(item, dict):
+        return _tidy(item, vocabulary)
+    if isinstance(item, list):
+        return [_tidy(child, vocabulary) if isinstance(child, dict) else child for child in item]
+    return item
+
+
+def _noise(key: str, item: object) -> bool:
+    return key == "title" or (key == "default" and item is None)
+
+
+def _facts(marks: list[str], vocabulary: Vocabulary) -> Iterator[Fact]:
+    for mark in marks:
+        facts = vocabulary.group.get(mark, ()) or (vocabulary.facts[mark],)
+        yield from (fact for fact in facts if not fact.name.startswith(PACKAGE_PREFIX))
+
+
+def _add_facts(schema: Json, facts: list[Fact]) -> None:
+    own = schema["properties"]
+    properties = {fact.name: words.or_null(fact) for fact in facts if f"{fact.name.partition('_')[0]}" not in own}
+    schema["properties"] = {**properties, **own}
+    known = list(schema["properties"])
+    scalar = {"anyOf": [{"type": [*words.SCALARS, "null"]}], **fault("unknown-key", "no key `{key}` here", None, known)}
+    schema["additionalProperties"] = scalar
+    for name, fact in ((fact.name, fact) for fact in facts):
+        if name in properties:
+            properties[name]["description"] = words.value(fact)["description"]
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def _names(rules: RuleSet) -> Json:
+    return {
+        "fact-name": named(list(rules.vocabulary.facts)),
+        "listed-backend": named(list(rules.backends)),
+        "environment": ENVIRONMENT,
+        "reads": _reads(),
+    }
+
+
+def _reads() -> Json:
+    """Which blocks a backend reads: a list of fields, or for each field the values that it takes."""
+    blocks = {}
+    for block, model in config.block_models().items():
+        fields = {
+            name: {"description": field.description, "type": "array", "items": {"type": words.SCALARS}}
+            for name, field in model.model_fields.items()
+        }
+        names = {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": r"\S"}, {"enum": list(fields)}]}}
+        told = f"Fields of `{block}`, or for each of them the values that the backend takes."
+        blocks[block] = {"description": told, "anyOf": [names, {"type": "object", "properties": fields}]}
+    return {"description": "Blocks by name.", "type": "object", "properties": blocks}
+
+
+def _by_table(rules: RuleSet) -> Iterator[Json]:
+    """Offer the names that rows of each table may choose."""
+    kinds = {"backends": list(rules.backends), "providers": list(rules.providers)}
+    for table in rules.tables.values():
+        names = kinds.get(table.targets, list(ENTRIES))
+        actions = dict.fromkeys(row.action for row in table.rows if row.action != "refuse")
+        row = {"properties": {action: named(names) for action in actions}}
+        asked = {"required": ["table"], "properties": {"table": {"const": table.name}}}
+        yield {"if": asked, "then": {"properties": {"rows": {"type": "array", "items": row}}}}

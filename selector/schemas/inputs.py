@@ -1,0 +1,190 @@
+"""What the product is asked with, as models: facts of a machine, a request, a line of `decide`, scenarios."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+
+from pydantic import ConfigDict, Field
+
+from selector.configuring import BACKEND_VARIABLE, POLICIES, POLICY_VARIABLE, Origin
+from selector.decision import Code, Source
+from selector.schemas.annotations import Def, Document, Json, Says, Text, fault, nullable, optional, wanted
+
+FACTS_MARK = "x-facts"  # the facts, by group or name, that become properties; others pass, as overlays may declare them
+
+_VERSION = Says(fault("wrong-type", "`{key}`: wanted a version as a string, got {typed}", "quote it"))
+_ANY_MAPPING: Json = {"type": ["object", "null"], **wanted("a mapping")}
+_NOT_NULL: Json = {"not": {"type": "null"}}
+_TWICE: Json = {
+    "not": {"required": ["arch", "devices"], "properties": {"arch": _NOT_NULL, "devices": _NOT_NULL}},
+    **fault("twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"),
+}
+_ALIGNMENT = Def("fact.causal_alignment")
+
+# --- facts --------------------------------------------------------------------------------------------------------
+
+
+class Device(Document):
+    """One GPU of a machine, with the facts that are its own."""
+
+    model_config = ConfigDict(json_schema_extra={FACTS_MARK: ["machine"], **wanted("a mapping")})
+
+    index: Any = optional("Number of the GPU, as `--device` takes it.", examples=[0])
+    name: Any = optional("Name of the GPU.", examples=["NVIDIA H200"])
+    memory: Any = optional("Memory in bytes.", examples=[150_754_820_096])
+
+
+class Facts(Document):
+    """What is known of a machine. A fact that is null or left out is unknown, except where null is a value of it."""
+
+    model_config = ConfigDict(
+        title="Facts",
+        json_schema_extra={
+            FACTS_MARK: ["machine"],
+            **wanted("a mapping of facts"),
+            "allOf": [_TWICE],
+            "examples": [
+                {
+                    "platform": "cuda",
+                    "cudnn": 91002,
+                    "packages": {"flash-attn": "2.8.3", "flashinfer": None, "sageattention": "unknown"},
+                    "devices": [{"index": 0, "name": "NVIDIA H200", "arch": "sm_90"}],
+                },
+                {"platform": "cpu", "arch": None, "cudnn": None, "packages": {}},
+            ],
+        },
+    )
+
+    driver: Annotated[str | None, _VERSION] = optional("Version of the GPU's driver.", examples=["580.65.06"])
+    torch: Annotated[str | None, _VERSION] = optional("Version of torch.", examples=["2.9.1"])
+    packages: Annotated[object, Def("packages")] = optional(
+        "Versions by package. Null or not listed: absent; `unknown`, or no mapping at all: not looked for."
+    )
+    switches: Annotated[object, Says(_ANY_MAPPING)] = optional("torch's own switches for its attention kernels.")
+    devices: Annotated[list[Device] | None, Says(wanted("a list of mappings"))] = optional(
+        "The GPUs, where there may be several; one of them lends its own facts."
+    )
+    notes: Any = optional("Remarks of the probe; nothing reads them.")
+    unusable: Annotated[object, Says(_ANY_MAPPING)] = optional("Packages that are there and cannot be used, and why.")
+
+
+# --- a request ----------------------------------------------------------------------------------------------------
+
+_CAUSAL = "Whether a query sees only the keys up to its own position, or the corner that the diagonal starts from."
+_CALL_FACTS = ["call", "dtype", "seq_len_q", "seq_len_kv"]
+
+
+class Call(Document):
+    """One call: what its tensors show."""
+
+    model_config = ConfigDict(json_schema_extra={FACTS_MARK: _CALL_FACTS})
+
+    causal: Annotated[object, nullable(_ALIGNMENT)] = optional(
+        "The corner that the causal diagonal starts from; null when the call is not causal."
+    )
+
+
+class Request(Document):
+    """One attention layer, and under `call` one call of it. What is null or left out is unknown."""
+
+    model_config = ConfigDict(json_schema_extra={FACTS_MARK: ["request"], **wanted("a mapping")})
+
+    causal: Annotated[object, nullable(_ALIGNMENT, Def("fact.causal"))] = optional(_CAUSAL)
+    call: Call | None = optional("One call, which walks the call table too.")
+
+
+# --- lines and scenarios ------------------------------------------------------------------------------------------
+
+_POLICY = "Whether a row may put another backend in the place of a configured one; left out, the environment's."
+_LINE: Json = {
+    "facts": {"platform": "cuda", "arch": "sm_100", "cudnn": 91002, "packages": {"flashinfer": "0.6.18"}},
+    "request": {"role": "self", "head_dim": 128, "mask_free": True},
+    "config": {"per_role": {"cross": "CUDNN_ATTN"}},
+}
+
+
+class Question(Document):
+    """Everything that a decision depends on besides the rules."""
+
+    facts: Annotated[object, Def("facts")] = optional("The machine; left out, this machine is read.")
+    request: Annotated[object, nullable(Def("request"))] = optional("The layer.")
+    config: Annotated[object, nullable(Def("config"))] = optional("The attention config.")
+    backend: Annotated[object, nullable(Def("backend-name")), Says(wanted("a backend name"))] = optional(
+        "The shorthand flag for the config's default backend, exclusive with it."
+    )
+    env: Annotated[object, Def("environment")] = optional("Environment variables; left out, none is read.")
+    policy: Annotated[object, Says({"enum": [*POLICIES, None], **wanted(f"one of {', '.join(POLICIES)}")})] = optional(
+        _POLICY
+    )
+
+
+class DecideLine(Question):
+    """One line that `attention-selector decide` reads."""
+
+    model_config = ConfigDict(title="Line of decide", json_schema_extra={"examples": [{"id": 1, **_LINE}]})
+
+    id: Any = optional("Anything; the answer carries it.")
+    expect: Any = optional("Carried along unread.")
+
+
+ENVIRONMENT: Json = {
+    "description": "Environment variables by name; only these are read.",
+    "type": ["object", "null"],
+    **wanted("a mapping of variables"),
+    "properties": {
+        BACKEND_VARIABLE: {"description": "Default backend where config and flag name none.", "examples": ["CUDNN_ATTN"]},
+        POLICY_VARIABLE: {"description": "Policy where none is given.", "examples": list(POLICIES)},
+    },
+}
+
+
+class Expectation(Document):
+    """What must come out; what is left out is not compared."""
+
+    backend: Annotated[object, nullable(Def("listed-backend"))] = optional("The backend that runs; null for none.")
+    source: Annotated[object, Says({"enum": [*get_args(Source), None]})] = optional("Which entry spoke for the role.")
+    origin: Annotated[object, Says({"enum": [*get_args(Origin), None]})] = optional("Where that entry came from.")
+    rule: Annotated[object, Says({"type": ["string", "null"]})] = optional(
+        "The row that decided.", examples=["platform_default/torch-sdpa"]
+    )
+    provider: Annotated[object, Says({"type": ["string", "null"]})] = optional("The build of the kernel.")
+    transform: Annotated[object, Says({"type": ["string", "null"]})] = optional("How the call is changed.")
+    log: Annotated[object, Says({"type": ["string", "null"]})] = optional("The log line.")
+    warnings: int | list[Text] = optional("How many warnings there are, or their texts.", examples=[0, 1])
+    error: Annotated[object, Says({"enum": [*get_args(Code), None]})] = optional("The error's code; null for none.")
+    blames: list[Text] = optional(
+        "Stable codes of conditions, each of which kept its row from firing.",
+        examples=[["platform_default/blackwell-cudnn:head_dim.multiple_of"]],
+    )
+
+
+class Scenario(Question):
+    """A situation and what must come out of it."""
+
+    id: Text = Field(description="Name of the scenario: stable, used once.")
+    about: Text = optional("What the scenario shows.")
+    expect: Expectation = Field(description="What must come out.")
+
+
+class ScenariosFile(Document):
+    """Situations with what the rules must decide in each."""
+
+    model_config = ConfigDict(
+        title="Scenarios",
+        json_schema_extra={
+            "examples": [
+                {
+                    "scenarios": [
+                        {
+                            "id": "wan-on-b200",
+                            **_LINE,
+                            "expect": {"backend": "TRTLLM_ATTN", "source": "platform", "warnings": 0},
+                        }
+                    ]
+                }
+            ]
+        },
+    )
+
+    description: Text = optional("What the scenarios have in common.")
+    scenarios: list[Scenario] = Field(description="The scenarios.")

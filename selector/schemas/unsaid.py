@@ -1,0 +1,81 @@
+"""What the schemas do not say, and the models do: the one list of where the two may differ.
+
+A document that the models accept is accepted by its schema. The other way round, a schema may accept what the models
+refuse with one of these faults. The list stands in the `$comment` of each schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Unsaid(NamedTuple):
+    """A fault that only the models find: its code, where it may stand (a regular expression on the path), and why."""
+
+    code: str
+    where: str
+    why: str
+
+
+_OVERLAY = "an overlay may declare more"
+_CONFIG = (
+    Unsaid("unknown-backend", ".*", f"whether a backend is known: {_OVERLAY}, and letter case does not count"),
+    Unsaid("duplicate-role", r"(config\.)?per_role\..+", "whether a role stands twice, once nested and once with dots"),
+)
+_FACTS = (
+    Unsaid("unknown-key", r"(facts\.)?.+", f"whether a fact is known: {_OVERLAY}"),
+    Unsaid("unknown-key", r"(facts\.)?packages\..+", f"whether a package is known: {_OVERLAY}"),
+    Unsaid("bad-value", r"(facts\.)?packages\..+", "whether a version is one as PEP 440 writes it"),
+    Unsaid("bad-value", r"(facts\.)?arch", "whether a listed device's architecture has the form of its platform"),
+    Unsaid("no-device", r"(facts\.)?devices", "whether the device that is asked about is listed"),
+)
+_BLOCKS = "whether a block that is written without a backend fits the one that flag or environment supply"
+_LINE = (
+    *_CONFIG,
+    *_FACTS,
+    Unsaid("unknown-key", r"request\..+", f"whether a fact of the request is known: {_OVERLAY}"),
+    Unsaid("mutually_exclusive", "backend", "whether flag and config both name the default backend"),
+    Unsaid("dropped-block", r"config\.default", "whether anything names the backend of a default that has only blocks"),
+    Unsaid("unread-block", r"config\.default\..+", _BLOCKS),
+    Unsaid("unread-field", r"config\.default\..+", _BLOCKS),
+    Unsaid("bad-value", r"config\.default\..+", _BLOCKS),
+    Unsaid("wrong-type", r"env\..+", "whether a variable that is read is a string"),
+    Unsaid("bad-value", r"env\..+", "whether a variable that is read has a value that it may have"),
+)
+_RULES = (
+    Unsaid("unknown-fact", ".*", f"whether a fact is known: {_OVERLAY}"),
+    Unsaid("unknown-set", ".*", f"whether a named set is known: {_OVERLAY}"),
+    Unsaid("bad-value", ".*", "whether a comparison or a version is well formed"),
+)
+_TABLE = (
+    *_RULES,
+    Unsaid("unknown-backend", ".*", f"whether a target is known: {_OVERLAY}"),
+    Unsaid("duplicate-row", ".*", "whether two rows have one id"),
+    Unsaid("wrong-action", ".*", "whether the table allows the row's action"),
+    Unsaid("unreachable", ".*", "whether a row can fire, and whether the last one always does"),
+)
+UNSAID: Mapping[str, tuple[Unsaid, ...]] = {
+    "config": _CONFIG,
+    "facts": _FACTS,
+    "decide-line": _LINE,
+    "scenarios": _LINE,
+    "rule-table": _TABLE,
+    "vocabulary": (
+        Unsaid("unknown-fact", ".*", "whether a set or a derived fact names a fact that stands here"),
+        Unsaid("bad-value", ".*", "whether a value of a set belongs to its fact, and whether a pattern is well formed"),
+    ),
+    "backends": (*_RULES, Unsaid("unknown-name", ".*", "whether backends and providers name each other")),
+    "models": (
+        Unsaid("duplicate-model", ".*", "whether a name stands twice"),
+        Unsaid("unknown-name", ".*", "whether `same_as` names a role of the model"),
+    ),
+    "warnings": _RULES,
+    "decision": (Unsaid("digest", ".*", "whether the rules with this digest decide so"),),
+}
+
+
+def comment(name: str) -> str | None:
+    """Say what the schema of that name does not say."""
+    reasons = dict.fromkeys(unsaid.why for unsaid in UNSAID.get(name, ()))
+    return f"Not said here, but checked when the file is read: {'; '.join(reasons)}." if reasons else None
