@@ -60,7 +60,7 @@ def _only(name: str, found: tuple[EntryPoint, ...]) -> EntryPoint:
     points = [point for point in found if point.name == name]
     if not points:
         names = {point.name.casefold(): point.name for point in found}
-        near = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.0)
+        near = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.75)
         nearest = f"; the nearest is `{names[near[0]]}`" if near else ""
         raise BindError(f"backend `{name}`: wanted the name of an installed backend, got none{nearest}")
     if len(points) > 1:

@@ -81,13 +81,16 @@ def plan_for(
     _check_ranks(q=q, k=k, v=v)
     kind = "none" if mask is None else mask.kind
     per_head = mask is not None and mask.per_head
+    bias = getattr(mask, "bias", None)
+    matches = bias is None or bias.dtype == q.dtype
     signature = (
-        role, q.dtype, q.device, q.shape[1:], k.shape[1:], kind, per_head, causal, *sorted(layer.items(), key=str)
+        role, q.dtype, q.device, q.shape[1:], k.shape[1:], kind, per_head, matches, causal, *sorted(layer.items(), key=str)
     )  # fmt: skip
     plan = selector.plans.get(signature)
     if not isinstance(plan, Plan):
         alignment = _alignment(causal, q.shape[1], k.shape[1])
-        request = _request(role, layer, _call_facts(q, k, kind, alignment, per_head=per_head), selector)
+        call = {**_call_facts(q, k, alignment), "mask": kind, "mask_per_head": per_head, "mask_matches_dtype": matches}
+        request = _request(role, layer, call, selector)
         plan = replace(_bind(selector, request, q.device), causal=alignment)
         selector.plans[signature] = plan
     return plan
@@ -112,10 +115,8 @@ def _alignment(causal: bool | Alignment | None, queries: int, keys: int) -> Caus
     return causal
 
 
-def _call_facts(q: Tensor, k: Tensor, kind: str, alignment: Causal | None, *, per_head: bool) -> dict[str, Value]:
+def _call_facts(q: Tensor, k: Tensor, alignment: Causal | None) -> dict[str, Value]:
     return {
-        "mask": kind,
-        "mask_per_head": per_head,
         "dtype": str(q.dtype).removeprefix("torch."),
         "seq_len_q": q.shape[1],
         "seq_len_kv": k.shape[1],
