@@ -34,23 +34,25 @@ class Failure:
 class SelectionError(ValueError):
     """There is no backend for the request; `decision` says why, with its trace."""
 
+    decision: Decision
+
+
+class SelectionRefusedError(SelectionError):
+    """The rules refuse what was asked for."""
+
     def __init__(self, decision: Decision) -> None:
         """Take the message of the decision's failure."""
         self.decision = decision
         super().__init__(decision.error.message if decision.error else "no backend")
 
 
-class SelectionRefusedError(SelectionError):
-    """The rules refuse what was asked for."""
-
-
-class InvalidSelectionError(SelectionError, ProblemsError):
+class InvalidSelectionError(ProblemsError, SelectionError):
     """The facts, the request or the config are not valid; `problems` has every one of them."""
 
     def __init__(self, decision: Decision) -> None:
         """Take the problems of the decision's failure."""
-        ProblemsError.__init__(self, decision.error.problems if decision.error else ())
-        SelectionError.__init__(self, decision)
+        self.decision = decision
+        super().__init__(decision.error.problems if decision.error else ())
 
 
 @dataclass(frozen=True, slots=True)

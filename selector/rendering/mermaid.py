@@ -22,7 +22,8 @@ _CLASSES = (
     "classDef answer fill:#ddf4ff,stroke:#0969da,stroke-width:3px,color:#000",
 )
 _PLAIN = re.compile(r"[^\w .,:()/=+\[\]-]")
-_KEYWORD = re.compile(r"style|classDef")
+_KEYWORD = re.compile(r"style|classDef|direction")
+"""What Mermaid looks for anywhere in a line, quotes or not, before it parses or while it does."""
 _ANSWER = "answer"
 
 
@@ -45,7 +46,7 @@ def render_mermaid(decision: Decision, trace: Trace, *, rules: RuleSet | None = 
 def escaped(text: str) -> str:
     """Write a text so that it can stand between the quotes of a label and means nothing else to Mermaid.
 
-    Signs become numbered entities. So does the first letter of a keyword that Mermaid looks for before it parses.
+    Signs become numbered entities. So does the first letter of the few words that Mermaid finds even between quotes.
     """
     signs = _PLAIN.sub(lambda match: f"#{ord(match[0])};", visible(text))
     return _KEYWORD.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", signs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from selector.configuring import Choices
-from selector.decision import Decision, Inputs, InvalidSelectionError
+from selector.decision import Decision, Inputs
 from selector.facts import Request
 from selector.rendering.layout import Branch, Note, Page
 from selector.rendering.reasons import obstacles
@@ -16,7 +16,7 @@ from selector.rendering.text import words
 from selector.rendering.tree import answer, warnings
 from selector.resolve import resolve
 from selector.rules.conditions import Facts, Result
-from selector.rules.problems import ConfigError, Place, Problem, listing, nearest, shown
+from selector.rules.problems import ConfigError, FactsError, Place, Problem, listing, nearest, shown
 from selector.rules.tables import Row
 from selector.rules.walk import Step, code, explain_row
 from selector.ruleset import RuleSet
@@ -100,7 +100,7 @@ class WhyNot:
 def why_not(selector: Selector, request: Request | Mapping[str, object], backend: str) -> WhyNot:
     """Find why a backend does not run for a request: one that is checked, or the arguments of `Selector.decide`.
 
-    Raises `ConfigError` for a backend that nobody knows and `InvalidSelectionError` for a request that is not valid.
+    Raises `ConfigError` for a backend that nobody knows and `FactsError` for a request that is not valid.
     """
     rules = selector.rules
     name = rules.named(backend)
@@ -110,7 +110,7 @@ def why_not(selector: Selector, request: Request | Mapping[str, object], backend
     decision = _decision(selector, request)
     inputs = decision.inputs
     if inputs is None:
-        raise InvalidSelectionError(decision)
+        raise FactsError(decision.error.problems if decision.error is not None else ())
     if decision.backend == name:
         return WhyNot(name, decision, rules)
     return WhyNot(name, decision, rules, tuple(_standings(decision, inputs, rules, name)), _named(inputs, rules, name))
@@ -174,11 +174,11 @@ def render_why_not(
     ascii: bool = False,  # noqa: A002 - named after what it asks for
 ) -> str:
     """Draw the answer for a person, in lines of at most `width` columns (20 at least), each of them ended."""
-    if why.chosen:
+    if why.named is None:
         root = Branch(words(f"{why.backend} runs: {answer(why.decision)}", "answer"))
     else:
         told = f"Why not {why.backend}? {answer(why.decision)}"
-        root = Branch(words(told, "answer"), branches=[*_places(why), *_if_named(why)])
+        root = Branch(words(told, "answer"), branches=[*_places(why), _if_named(why, why.named)])
     return Page(width, colour, ascii).draw(root)
 
 
@@ -211,7 +211,7 @@ def _row(standing: Standing, why: WhyNot) -> Branch:
     return replace(branch, notes=[*branch.notes, Note(words(vain))])
 
 
-_IF_NAMED: Mapping[Outcome, str] = {
+_IF_NAMED: Mapping[Outcome | None, str] = {
     "runs": "it would run",
     "substituted": "another would run in its place",
     "refused": "it would be refused",
@@ -219,9 +219,6 @@ _IF_NAMED: Mapping[Outcome, str] = {
 }
 
 
-def _if_named(why: WhyNot) -> Iterator[Branch]:
-    named, outcome = why.named, why.outcome
-    if named is None or outcome is None:
-        return
-    told = [Note(words(answer(named)))]
-    yield Branch(words(f"if the config named it, {_IF_NAMED[outcome]}"), told, list(warnings(named)))
+def _if_named(why: WhyNot, named: Decision) -> Branch:
+    heading = words(f"if the config named it, {_IF_NAMED[why.outcome]}")
+    return Branch(heading, [Note(words(answer(named)))], list(warnings(named)))
