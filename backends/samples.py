@@ -26,33 +26,43 @@ def tensors(
     return q, k, v
 
 
-def mask(kind: str, lengths: tuple[int, int], heads: int) -> Mask | None:
+def mask(kind: str, lengths: tuple[int, int], heads: int, device: str = "cpu") -> Mask | None:
     """A mask of the kind that hides a quarter of the keys (and of the queries, where the kind hides those)."""
-    return _MAKERS[kind](lengths, heads)
+    return _MAKERS[kind](lengths, heads, device)
 
 
-def _keep(length: int) -> Tensor:
+def _keep(length: int, device: str) -> Tensor:
     import torch
 
-    return (torch.arange(length) < max(1, length * 3 // 4))[None]
+    return (torch.arange(length, device=device) < max(1, length * 3 // 4))[None]
 
 
-def _bias(lengths: tuple[int, int]) -> Tensor:
+def _bias(length: int, device: str) -> Tensor:
     import torch
 
-    keep = _keep(lengths[1])
-    return torch.zeros(1, 1, 1, lengths[1]).masked_fill(~keep, float("-inf"))
+    keep = _keep(length, device)
+    return torch.zeros(1, 1, 1, length, dtype=torch.bfloat16, device=device).masked_fill(~keep, float("-inf"))
 
 
-_MAKERS: Mapping[str, Callable[[tuple[int, int], int], Mask | None]] = {
-    "none": lambda _lengths, _heads: None,
-    "all_keep": lambda _lengths, _heads: masks.all_keep(),
-    "suffix_key_padding": lambda lengths, _heads: masks.key_lengths(max(1, lengths[1] * 3 // 4), lengths[1]),
-    "key_padding": lambda lengths, _heads: masks.key_padding(_keep(lengths[1]).flip(1)),
-    "key_and_query_padding": lambda lengths, _heads: masks.key_and_query_padding(_keep(lengths[0]), _keep(lengths[1])),
-    "block_diagonal": lambda lengths, _heads: masks.block_diagonal(
-        [lengths[0] // 2, lengths[0] - lengths[0] // 2], [lengths[1] // 2, lengths[1] - lengths[1] // 2]
-    ),
-    "boolean_per_query": lambda lengths, heads: masks.boolean_per_query(_keep(lengths[1]).expand(1, heads, *lengths)),
-    "additive": lambda lengths, _heads: masks.additive(_bias(lengths)),
+def _halves(length: int) -> list[int]:
+    return [length // 2, length - length // 2]
+
+
+def _padding(lengths: tuple[int, int], device: str) -> Mask:
+    return masks.key_and_query_padding(_keep(lengths[0], device), _keep(lengths[1], device))
+
+
+def _per_query(lengths: tuple[int, int], device: str) -> Mask:
+    return masks.boolean_per_query(_keep(lengths[1], device).expand(1, 1, *lengths))
+
+
+_MAKERS: Mapping[str, Callable[[tuple[int, int], int, str], Mask | None]] = {
+    "none": lambda _lengths, _heads, _device: None,
+    "all_keep": lambda _lengths, _heads, _device: masks.all_keep(),
+    "suffix_key_padding": lambda lengths, _heads, _device: masks.key_lengths(max(1, lengths[1] * 3 // 4), lengths[1]),
+    "key_padding": lambda lengths, _heads, device: masks.key_padding(_keep(lengths[1], device).flip(1)),
+    "key_and_query_padding": lambda lengths, _heads, device: _padding(lengths, device),
+    "block_diagonal": lambda lengths, _heads, _device: masks.block_diagonal(_halves(lengths[0]), _halves(lengths[1])),
+    "boolean_per_query": lambda lengths, _heads, device: _per_query(lengths, device),
+    "additive": lambda lengths, _heads, device: masks.additive(_bias(lengths[1], device)),
 }

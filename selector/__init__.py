@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from selector.config import AttentionConfig, AttentionSpec, AttnQuantSpec, SkipSoftmaxSpec
     from selector.decision import Decision, InvalidSelectionError, SelectionError, SelectionRefusedError
     from selector.dispatch import attention
+    from selector.dispatch.layer import Attention
     from selector.rules.problems import ConfigError, FactsError, Problem, ProblemsError, TableError
     from selector.ruleset import RuleSet, load_rules
     from selector.selecting import Selector
 
 __version__ = "0.1.0"
 __all__ = [
+    "Attention",
     "AttentionConfig",
     "AttentionSpec",
     "AttnQuantSpec",
@@ -42,6 +44,7 @@ _HOMES = {
     "selector.config": ("AttentionConfig", "AttentionSpec", "AttnQuantSpec", "SkipSoftmaxSpec"),
     "selector.decision": ("Decision", "InvalidSelectionError", "SelectionError", "SelectionRefusedError"),
     "selector.dispatch": ("attention",),
+    "selector.dispatch.layer": ("Attention",),
     "selector.rules.problems": ("ConfigError", "FactsError", "Problem", "ProblemsError", "TableError"),
     "selector.ruleset": ("RuleSet", "load_rules"),
     "selector.selecting": ("Selector",),

@@ -57,7 +57,9 @@ def _difference(path: Path, wanted: str) -> Iterator[str]:
     if got == wanted:
         return
     yield f"{path.name}: is not what the models give"
-    lines = list(difflib.unified_diff(got.splitlines(), wanted.splitlines(), "checked in", "generated", lineterm="", n=1))
+    lines = list(
+        difflib.unified_diff(got.splitlines(), wanted.splitlines(), "checked in", "generated", lineterm="", n=1)
+    )
     yield from (f"  {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
         yield f"  … and {len(lines) - _MOST_LINES} lines more"

@@ -65,19 +65,21 @@ def wanted(text: str) -> Json:
     return {"errorMessage": f"wanted {text}"}
 
 
-def fault(code: str, message: str, hint: str | None = None, near: Sequence[str] = ()) -> Json:
+def fault(
+    code: str, message: str, hint: str | None = None, *, near: Sequence[str] = (), told: str | None = None
+) -> Json:
     """Say which fault it is when a keyword beside this one fails (its `type` aside).
 
-    In the message ``{key}``, ``{got}`` and ``{typed}`` stand for the last key, the value, and the value with its type.
-    The hint names the nearest of `near`, where one is near.
+    In the message ``{key}``, ``{got}`` and ``{typed}`` stand for the last key, the value, and the value with its type,
+    ``{role}`` for the keys below `per_role` joined with dots.
+    The hint names the nearest of `near`, where one is near. Editors show `told` (default: message and hint).
     """
-    told: Json = {"code": code, "message": message}
+    words: Json = {"code": code, "message": message}
     if hint is not None:
-        told["hint"] = hint
+        words["hint"] = hint
     if near:
-        told["near"] = list(near)
-    plain = message.replace("`{key}`: ", "").replace(", got {typed}", "").replace("`{key}` ", "").replace("`{got}` ", "")
-    return {"errorMessage": f"{plain}; {hint}" if hint else plain, "x-fault": told}
+        words["near"] = list(near)
+    return {"errorMessage": told or (f"{message}; {hint}" if hint else message), "x-fault": words}
 
 
 def named(known: Sequence[str]) -> Json:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING
 
 from selector.config import AttentionConfig
 from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Vocabulary
@@ -16,6 +15,9 @@ from selector.schemas.decisions import DecisionRecord
 from selector.schemas.inputs import ENVIRONMENT, FACTS_MARK, DecideLine, Facts, Request, ScenariosFile
 from selector.schemas.tables import RuleTable, VocabularyFile
 from selector.schemas.unsaid import comment
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DOCUMENTS: Mapping[str, type[BaseModel]] = {
@@ -37,16 +39,18 @@ NAMES = tuple(_DOCUMENTS)
 def schemas(rules: RuleSet) -> dict[str, Json]:
     """Give every schema by its name, with the names that these rules know."""
     models: Json = {}
-    for name, model in {**_DOCUMENTS, "request": Request}.items():
+    for name, model in _DOCUMENTS.items():
         models |= _of_model(name, model, rules.vocabulary)
+    models |= _of_model("request", Request, rules.vocabulary)
     known = {**models, **words.definitions(rules.vocabulary), **config.definitions(rules, models), **_names(rules)}
     known["rule-table"]["allOf"] = list(_by_table(rules))
+    known["facts"]["allOf"] += words.forms(rules.vocabulary)
     return {name: _document(name, known) for name in NAMES}
 
 
 def _document(name: str, known: Mapping[str, Json]) -> Json:
-    body = dict(known[name])
-    told = {key: body.pop(key) for key in ("title", "description")}
+    body = known[name]
+    told = {key: body[key] for key in ("title", "description")}
     said = comment(name)
     head = {"$schema": DIALECT, "$id": f"{name}.schema.json", **told, **({"$comment": said} if said else {})}
     found: Json = {}
@@ -98,7 +102,15 @@ def _tidy(schema: Json, vocabulary: Vocabulary) -> Json:
         _add_facts(told, list(_facts(told.pop(FACTS_MARK), vocabulary)))
     if "description" in told:
         told["description"] = told["description"].split("\n\n")[0].replace("\n", " ")
-    return told
+    return {key: told[key] for key in sorted(told, key=_place)}
+
+
+def _place(key: str) -> int:
+    """Keep what a reader looks for first in front."""
+    return _FIRST.index(key) if key in _FIRST else len(_FIRST)
+
+
+_FIRST = ("title", "description", "type", "required", "properties", "additionalProperties")
 
 
 def _tidy_value(key: str, item: object, vocabulary: Vocabulary) -> object:
@@ -124,15 +136,17 @@ def _facts(marks: list[str], vocabulary: Vocabulary) -> Iterator[Fact]:
 
 
 def _add_facts(schema: Json, facts: list[Fact]) -> None:
+    """Make facts properties beside the model's own; others pass as scalars, since overlays may declare them."""
     own = schema["properties"]
-    properties = {fact.name: words.or_null(fact) for fact in facts if f"{fact.name.partition('_')[0]}" not in own}
+    properties = {
+        fact.name: words.property_of(fact) for fact in facts if _ASKED_AS.get(fact.name, fact.name) not in own
+    }
     schema["properties"] = {**properties, **own}
-    known = list(schema["properties"])
-    scalar = {"anyOf": [{"type": [*words.SCALARS, "null"]}], **fault("unknown-key", "no key `{key}` here", None, known)}
-    schema["additionalProperties"] = scalar
-    for name, fact in ((fact.name, fact) for fact in facts):
-        if name in properties:
-            properties[name]["description"] = words.value(fact)["description"]
+    unknown = fault("unknown-key", "no key `{key}` here", near=list(schema["properties"]), told="wanted a known key")
+    schema["additionalProperties"] = {"anyOf": [{"type": [*words.SCALARS, "null"]}], **unknown}
+
+
+_ASKED_AS = {"causal_alignment": "causal"}  # one key stands for both
 
 
 # --- names --------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ class BackendEntry(Document):
     ability: When = optional("What it needs to run; it joins every row that would use the backend.")
     unverified: list[Caution] = optional("Where it may run though nobody has shown it.")
     default_name: Text = optional("Its name in the log line of a platform default; left out, its own.")
+    unbound: FactName = optional("The fact that is taken as absent when its kernel fails to bind.")
     reads: Annotated[object, Def("reads")] = optional("The config blocks it reads.")
     providers: list[Text] = optional("The builds of its kernel, where there are several.")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import get_args, get_type_hints
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, get_args, get_type_hints
 
 from selector.catalog import Backend
 from selector.config import AUTO, BLOCKS, SPEC_KEYS, AttentionConfig, AttentionSpec, SkipSoftmaxSpec
@@ -16,8 +14,13 @@ from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
 from selector.schemas.annotations import NOT_BLANK, Json, fault, ref, wanted
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 RULES_MARK = "x-rules"
-_DEFAULT = "The entry for every role that nothing more exact speaks for; blocks alone join a backend that is named elsewhere."
+_DEFAULT = (
+    "The entry for every role that nothing more exact speaks for; blocks alone join a backend that is named elsewhere."
+)
 _PER_ROLE = "An entry for each role or category; a mapping without the keys of an entry holds nested roles."
 _EXAMPLES: list[Json] = [
     {"default": "CUDNN_ATTN", "per_role": {"cross": "TORCH_SDPA"}},
@@ -41,14 +44,20 @@ def definitions(rules: RuleSet, models: Mapping[str, Json]) -> Json:
             "allOf": [_beside_auto(), *(_blocks_of(backend, rules) for backend in rules.backends.values())],
         },
         "default-entry": _entry(ref("spec"), null=True),
-        "role-entry": _entry(_role_spec(), ref("roles")),
-        "roles": {"propertyNames": {"not": _NAMELESS, **_BAD_ROLE}, "additionalProperties": ref("role-entry")},
+        "role-entry": _entry(_role_spec(), ref("nested-roles")),
+        "nested-roles": {"propertyNames": {"not": _NAMELESS, **_BAD_ROLE}, "additionalProperties": ref("role-entry")},
         "config": {
             **config,
+            "title": "Attention config",
             **wanted("a mapping with `default` and `per_role`"),
             "properties": {
                 "default": {"description": _DEFAULT, **ref("default-entry")},
-                "per_role": {"description": _PER_ROLE, "type": "object", **wanted("a mapping of roles"), **ref("roles")},
+                "per_role": {
+                    "description": _PER_ROLE,
+                    "type": "object",
+                    **wanted("a mapping of roles"),
+                    **ref("nested-roles"),
+                },
             },
             "examples": _EXAMPLES,
         },
@@ -57,17 +66,21 @@ def definitions(rules: RuleSet, models: Mapping[str, Json]) -> Json:
 
 def _one_of_two() -> Json:
     two = ("target_sparsity", "threshold")
-    both = {"required": list(two), "properties": {name: {"type": "number"} for name in two}}
+    both = {"type": "object", "required": list(two), "properties": {name: {"type": "number"} for name in two}}
     return {"not": both, **fault("bad-value", "wanted one of `target_sparsity` and `threshold`, got both")}
 
 
 _NAMELESS: Json = {"pattern": r"(^|\.)\s*(\.|$)"}  # a part between dots that holds nothing
-_BAD_ROLE = fault("bad-role", "`{got}` is no name for a role: wanted names joined with dots")
+_BAD_ROLE = fault(
+    "bad-role", "`{role}` is no name for a role: wanted names joined with dots", told="wanted names joined with dots"
+)
 
 
 def backend_name(rules: RuleSet) -> Json:
     """Offer the known names; others pass, as they may be those of an overlay, and so do other cases of letters."""
-    text = {"type": "string", "pattern": NOT_BLANK, **fault("unknown-backend", "no backend `{got}`")}
+    known = f"known: {listing(list(rules.backends))}"
+    unknown = fault("unknown-backend", "no backend `{got}`", known, told="wanted a backend name")
+    text = {"type": "string", "pattern": NOT_BLANK, **unknown}
     return {"anyOf": [text, {"enum": [AUTO, *rules.backends]}], **wanted("a string")}
 
 
@@ -85,7 +98,9 @@ def first_paragraph(model: type) -> str:
 def _entry(spec: Json, otherwise: Json | None = None, *, null: bool = False) -> Json:
     """Descend by the value's type: a name, the keys of an entry, or what `otherwise` says of a mapping."""
     keys: Json = {"type": "object", "anyOf": [{"maxProperties": 0}, *({"required": [key]} for key in SPEC_KEYS)]}
-    of_mapping = {"if": {"type": "object"}, "then": spec} if otherwise is None else {"if": keys, "then": spec, "else": otherwise}
+    of_mapping = (
+        {"if": {"type": "object"}, "then": spec} if otherwise is None else {"if": keys, "then": spec, "else": otherwise}
+    )
     return {
         "type": ["string", "object", *(["null"] if null else [])],
         **wanted("a backend name or a mapping"),
@@ -99,7 +114,11 @@ def _role_spec() -> Json:
     """An entry of a role names its backend, since nothing else would."""
     nameless: Json = {"properties": {"backend": {"type": "null"}}}
     message = "the entry for `{key}` names no `backend`: nothing would read it"
-    return {**ref("spec"), "not": nameless, **fault("no-backend", message)}
+    return {
+        **ref("spec"),
+        "not": nameless,
+        **fault("no-backend", message, told="names no `backend`: nothing would read it"),
+    }
 
 
 # --- which backend reads which block ------------------------------------------------------------------------------
@@ -125,7 +144,8 @@ def _block_of(backend: Backend, block: str, rules: RuleSet) -> Json:
         others = listing([name for name, other in rules.backends.items() if block in other.reads])
         return {"enum": [None], **fault("unread-block", f"{backend.name} does not read `{block}`", f"{others} does")}
     fields = block_models()[block].model_fields
-    return {"properties": {field: _field_of(backend, block, field) for field in fields}}
+    said = {field: _field_of(backend, block, field) for field in fields}
+    return {"properties": {field: schema for field, schema in said.items() if schema}}
 
 
 def _field_of(backend: Backend, block: str, field: str) -> Json:
@@ -137,9 +157,8 @@ def _field_of(backend: Backend, block: str, field: str) -> Json:
 
 
 def _one_of(values: tuple[Value, ...], backend: str) -> Json:
-    names = [str(value) for value in values]
-    message = f"`{{key}}`: wanted one of {listing(names)} for {backend}, got {{typed}}"
-    return {"enum": [*values, None], **fault("bad-value", message, None, names)}
+    wanted = f"wanted one of {listing([str(value) for value in values])} for {backend}"
+    return {"enum": [*values, None], **fault("bad-value", f"`{{key}}`: {wanted}, got {{typed}}", told=wanted)}
 
 
 def _named(backend: str) -> Json:

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from selector.config import AttentionSpec
 from selector.configuring import Origin
 from selector.decision import Code, Source
+from selector.schemas.annotations import Says, wanted
 
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), Says(wanted("64 hexadecimal digits"))]
 FactValue = str | int | bool | None
 FactValues = dict[str, FactValue]
 
@@ -76,5 +78,5 @@ class DecisionRecord(Record):
     policy: str = Field(description="The policy it was made under.")
     facts: FactValues = Field(description="All facts that were used.")
     missing: list[str] = Field(description="Facts that were not known and could change the answer.")
-    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(description="Names the content of the rules.")
+    digest: Digest = Field(description="Names the content of the rules.")
     inputs: InputsRecord | None = Field(description="What it was decided from; null when the input was not valid.")

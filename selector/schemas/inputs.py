@@ -12,14 +12,23 @@ from selector.schemas.annotations import Def, Document, Json, Says, Text, fault,
 
 FACTS_MARK = "x-facts"  # the facts, by group or name, that become properties; others pass, as overlays may declare them
 
-_VERSION = Says(fault("wrong-type", "`{key}`: wanted a version as a string, got {typed}", "quote it"))
+_VERSION = Says(
+    fault(
+        "wrong-type",
+        "`{key}`: wanted a version as a string, got {typed}",
+        "quote it",
+        told="wanted a version in quotes",
+    )
+)
 _ANY_MAPPING: Json = {"type": ["object", "null"], **wanted("a mapping")}
-_NOT_NULL: Json = {"not": {"type": "null"}}
-_TWICE: Json = {
-    "not": {"required": ["arch", "devices"], "properties": {"arch": _NOT_NULL, "devices": _NOT_NULL}},
+_ONCE: Json = {
+    "enum": [None],
     **fault("twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"),
 }
-_ALIGNMENT = Def("fact.causal_alignment")
+_TWICE: Json = {
+    "if": {"required": ["devices"], "properties": {"devices": {"type": "array"}}},
+    "then": {"properties": {"arch": _ONCE}},
+}
 
 # --- facts --------------------------------------------------------------------------------------------------------
 
@@ -71,15 +80,15 @@ class Facts(Document):
 # --- a request ----------------------------------------------------------------------------------------------------
 
 _CAUSAL = "Whether a query sees only the keys up to its own position, or the corner that the diagonal starts from."
-_CALL_FACTS = ["call", "dtype", "seq_len_q", "seq_len_kv"]
+_CALL_FACTS: Json = {FACTS_MARK: ["call", "dtype", "seq_len_q", "seq_len_kv"]}
 
 
 class Call(Document):
     """One call: what its tensors show."""
 
-    model_config = ConfigDict(json_schema_extra={FACTS_MARK: _CALL_FACTS})
+    model_config = ConfigDict(json_schema_extra=_CALL_FACTS)
 
-    causal: Annotated[object, nullable(_ALIGNMENT)] = optional(
+    causal: Annotated[object, Def("call-causal")] = optional(
         "The corner that the causal diagonal starts from; null when the call is not causal."
     )
 
@@ -89,12 +98,17 @@ class Request(Document):
 
     model_config = ConfigDict(json_schema_extra={FACTS_MARK: ["request"], **wanted("a mapping")})
 
-    causal: Annotated[object, nullable(_ALIGNMENT, Def("fact.causal"))] = optional(_CAUSAL)
+    causal: Annotated[object, Def("causal")] = optional(_CAUSAL)
     call: Call | None = optional("One call, which walks the call table too.")
 
 
 # --- lines and scenarios ------------------------------------------------------------------------------------------
 
+_ONE_POLICY: Json = {
+    "type": ["string", "null"],
+    "enum": [*POLICIES, None],
+    **wanted(f"one of {', '.join(POLICIES)}"),
+}
 _POLICY = "Whether a row may put another backend in the place of a configured one; left out, the environment's."
 _LINE: Json = {
     "facts": {"platform": "cuda", "arch": "sm_100", "cudnn": 91002, "packages": {"flashinfer": "0.6.18"}},
@@ -103,9 +117,12 @@ _LINE: Json = {
 }
 
 
-class Question(Document):
-    """Everything that a decision depends on besides the rules."""
+class DecideLine(Document):
+    """One line that `attention-selector decide` reads: everything that a decision depends on besides the rules."""
 
+    model_config = ConfigDict(title="Line of decide", json_schema_extra={"examples": [{"id": 1, **_LINE}]})
+
+    id: Any = optional("Anything; the answer carries it.")
     facts: Annotated[object, Def("facts")] = optional("The machine; left out, this machine is read.")
     request: Annotated[object, nullable(Def("request"))] = optional("The layer.")
     config: Annotated[object, nullable(Def("config"))] = optional("The attention config.")
@@ -113,17 +130,7 @@ class Question(Document):
         "The shorthand flag for the config's default backend, exclusive with it."
     )
     env: Annotated[object, Def("environment")] = optional("Environment variables; left out, none is read.")
-    policy: Annotated[object, Says({"enum": [*POLICIES, None], **wanted(f"one of {', '.join(POLICIES)}")})] = optional(
-        _POLICY
-    )
-
-
-class DecideLine(Question):
-    """One line that `attention-selector decide` reads."""
-
-    model_config = ConfigDict(title="Line of decide", json_schema_extra={"examples": [{"id": 1, **_LINE}]})
-
-    id: Any = optional("Anything; the answer carries it.")
+    policy: Annotated[object, Says(_ONE_POLICY)] = optional(_POLICY)
     expect: Any = optional("Carried along unread.")
 
 
@@ -132,7 +139,10 @@ ENVIRONMENT: Json = {
     "type": ["object", "null"],
     **wanted("a mapping of variables"),
     "properties": {
-        BACKEND_VARIABLE: {"description": "Default backend where config and flag name none.", "examples": ["CUDNN_ATTN"]},
+        BACKEND_VARIABLE: {
+            "description": "Default backend where config and flag name none.",
+            "examples": ["CUDNN_ATTN"],
+        },
         POLICY_VARIABLE: {"description": "Policy where none is given.", "examples": list(POLICIES)},
     },
 }
@@ -158,8 +168,10 @@ class Expectation(Document):
     )
 
 
-class Scenario(Question):
+class Scenario(DecideLine):
     """A situation and what must come out of it."""
+
+    model_config = ConfigDict(json_schema_extra={})
 
     id: Text = Field(description="Name of the scenario: stable, used once.")
     about: Text = optional("What the scenario shows.")

@@ -7,6 +7,7 @@ from typing import Annotated, get_args, get_type_hints
 from pydantic import ConfigDict, Field
 
 from selector.rules.orders import ORDERS
+from selector.rules.problems import listing
 from selector.rules.tables import ACTIONS
 from selector.rules.vocabulary import Derived, Fact, Group
 from selector.rules.words import RESERVED
@@ -21,13 +22,21 @@ _BAD_NAME = (
 )
 _ONE_ACTION: Json = {
     "oneOf": [{"required": [action]} for action in ACTIONS],
-    **fault("one-action", f"wanted exactly one of {', '.join(ACTIONS)}"),
+    **fault("one-action", f"wanted exactly one of {listing(ACTIONS)}"),
 }
 
 When = Annotated[object, Def("when")]
 FactName = Annotated[str, Def("fact-name")]
 Scalar = Annotated[object, Says({"type": ["string", "integer", "boolean"]})]
-FactNames = Says({"propertyNames": {"pattern": _NAME, "not": {"enum": list(RESERVED)}, **fault("bad-name", _BAD_NAME)}})
+FactNames = Says(
+    {
+        "propertyNames": {
+            "pattern": _NAME,
+            "not": {"enum": list(RESERVED)},
+            **fault("bad-name", _BAD_NAME, told="wanted small letters, digits, `_`, `-` and dots"),
+        }
+    }
+)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -38,7 +47,7 @@ class Row(Document):
 
     model_config = ConfigDict(json_schema_extra={"allOf": [_ONE_ACTION]})
 
-    id: Annotated[Text, Says({"pattern": _ID, **fault("bad-id", _BAD_ID)})] = Field(
+    id: Annotated[Text, Says({"pattern": _ID, **fault("bad-id", _BAD_ID, told="wanted kebab-case")})] = Field(
         description="Name of the row in its table: kebab-case, stable, never used again for another row."
     )
     when: When = optional("What must hold for the row to fire; left out, it always does.")
@@ -49,7 +58,9 @@ class Row(Document):
     because: Text = Field(description="The reason for the row's place in the order.")
     log: Text = optional("Words that the log line puts in brackets; `{fact}` stands for a fact's value.")
     warn: Text = optional("Warning that the decision carries; `{fact}` stands for a fact's value.")
-    redecide: Annotated[object, Def("fact-values")] = optional("Facts taken for granted when a default is refused here and decided again.")
+    redecide: Annotated[object, Def("fact-values")] = optional(
+        "Facts taken for granted when a default is refused here and decided again."
+    )
     transform: Text = optional("How the call is changed without changing its result.")
     until: Text = optional("When the row may go; lint and explain tell when that has come.")
     source: Text = optional("Where this is known from.")
@@ -63,7 +74,9 @@ class RuleTable(Document):
     table: Annotated[str, Says({"enum": list(TABLES)})] = Field(description="Which of the tables this is.")
     description: Text = optional("The question that the table answers.")
     targets: Text = optional("What `use` and `substitute` name.", examples=["backends", "providers"])
-    actions: list[Annotated[str, Says({"enum": list(ACTIONS)})]] = optional("The actions that rows of this table may take.")
+    actions: list[Annotated[str, Says({"enum": list(ACTIONS)})]] = optional(
+        "The actions that rows of this table may take."
+    )
     requires: list[FactName] = optional("Facts without which the table gives no answer; the decision is then invalid.")
     rows: list[Row] = Field(min_length=1, description="The rows, in the order in which they are asked.")
 
@@ -125,7 +138,9 @@ class SetEntry(Document):
 class PackageEntry(Document):
     """A package that rules ask about as `packages.NAME`."""
 
-    distributions: list[Text] = Field(description="Distributions that bring it; the first one installed gives the version.")
+    distributions: list[Text] = Field(
+        description="Distributions that bring it; the first one installed gives the version."
+    )
     modules: list[Text] = optional("Modules that a deep probe imports.")
     symbols: list[Text] = optional("`module:name` pairs that a deep probe looks for.")
     about: Text = optional("What the package is.")
@@ -139,4 +154,6 @@ class VocabularyFile(Document):
     facts: Annotated[dict[str, FactEntry], FactNames] = Field(description="Every fact by its name.")
     derived: Annotated[dict[str, DerivedEntry], FactNames] = optional("Facts that follow from others.")
     sets: dict[str, SetEntry] = optional("Named sets of values.")
-    packages: Annotated[dict[str, PackageEntry], FactNames] = optional("Packages; each is a fact too, its version, null when it is absent.")
+    packages: Annotated[dict[str, PackageEntry], FactNames] = optional(
+        "Packages; each is a fact too, its version, null when it is absent."
+    )

@@ -19,27 +19,39 @@ class Unsaid(NamedTuple):
 
 
 _OVERLAY = "an overlay may declare more"
-_CONFIG = (
-    Unsaid("unknown-backend", ".*", f"whether a backend is known: {_OVERLAY}, and letter case does not count"),
-    Unsaid("duplicate-role", r"(config\.)?per_role\..+", "whether a role stands twice, once nested and once with dots"),
-)
-_FACTS = (
-    Unsaid("unknown-key", r"(facts\.)?.+", f"whether a fact is known: {_OVERLAY}"),
-    Unsaid("unknown-key", r"(facts\.)?packages\..+", f"whether a package is known: {_OVERLAY}"),
-    Unsaid("bad-value", r"(facts\.)?packages\..+", "whether a version is one as PEP 440 writes it"),
-    Unsaid("bad-value", r"(facts\.)?arch", "whether a listed device's architecture has the form of its platform"),
-    Unsaid("no-device", r"(facts\.)?devices", "whether the device that is asked about is listed"),
-)
 _BLOCKS = "whether a block that is written without a backend fits the one that flag or environment supply"
+
+
+def _config(base: str = "") -> tuple[Unsaid, ...]:
+    return (
+        Unsaid(
+            "unknown-backend", rf"{base}.+", f"whether a backend is known: {_OVERLAY}, and letter case does not count"
+        ),
+        Unsaid("duplicate-role", rf"{base}per_role\..+", "whether a role stands twice, once nested and once with dots"),
+    )
+
+
+def _facts(base: str = "") -> tuple[Unsaid, ...]:
+    return (
+        Unsaid("unknown-key", rf"{base}.*", f"whether a fact is known: {_OVERLAY}"),
+        Unsaid("unknown-key", rf"{base}packages\..*", f"whether a package is known: {_OVERLAY}"),
+        Unsaid("bad-value", rf"{base}packages\..*", "whether a version is one as PEP 440 writes it"),
+        Unsaid("bad-value", rf"{base}arch", "whether a listed device's architecture has the form of its platform"),
+        Unsaid("no-device", rf"{base}devices", "whether the device that is asked about is listed"),
+    )
+
+
 _LINE = (
-    *_CONFIG,
-    *_FACTS,
-    Unsaid("unknown-key", r"request\..+", f"whether a fact of the request is known: {_OVERLAY}"),
+    *_config(r"config\."),
+    *_facts(r"facts\."),
+    Unsaid("unknown-backend", "backend", f"whether a backend is known: {_OVERLAY}, and letter case does not count"),
+    Unsaid("unknown-key", r"request\..*", f"whether a fact of the request is known: {_OVERLAY}"),
     Unsaid("mutually_exclusive", "backend", "whether flag and config both name the default backend"),
     Unsaid("dropped-block", r"config\.default", "whether anything names the backend of a default that has only blocks"),
     Unsaid("unread-block", r"config\.default\..+", _BLOCKS),
     Unsaid("unread-field", r"config\.default\..+", _BLOCKS),
     Unsaid("bad-value", r"config\.default\..+", _BLOCKS),
+    Unsaid("unknown-backend", r"env\..+", "whether a variable that is read has a value that it may have"),
     Unsaid("wrong-type", r"env\..+", "whether a variable that is read is a string"),
     Unsaid("bad-value", r"env\..+", "whether a variable that is read has a value that it may have"),
 )
@@ -56,8 +68,8 @@ _TABLE = (
     Unsaid("unreachable", ".*", "whether a row can fire, and whether the last one always does"),
 )
 UNSAID: Mapping[str, tuple[Unsaid, ...]] = {
-    "config": _CONFIG,
-    "facts": _FACTS,
+    "config": _config(),
+    "facts": _facts(),
     "decide-line": _LINE,
     "scenarios": _LINE,
     "rule-table": _TABLE,

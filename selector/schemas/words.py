@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from selector.rules.problems import listing
 from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Vocabulary, one_of
 from selector.rules.when import GROUPS, OPERATORS, UNKNOWN
 from selector.schemas.annotations import NOT_BLANK, Json, fault, ref, wanted
@@ -31,6 +32,8 @@ def definitions(vocabulary: Vocabulary) -> Json:
             "additionalProperties": {"type": SCALARS},
         },
         "packages": _packages(vocabulary),
+        "causal": _causal(vocabulary, [True, False], "true, false"),
+        "call-causal": _causal(vocabulary, [], "null"),
     }
 
 
@@ -39,8 +42,7 @@ def definitions(vocabulary: Vocabulary) -> Json:
 
 def value(fact: Fact) -> Json:
     """Say what a value of the fact is; null, which often means unknown, is left to those who allow it."""
-    told = f"{fact.about} Unit: {fact.unit}." if fact.unit else fact.about
-    return {"description": told, **_VALUES[fact.type](fact), "x-fact": fact.name}
+    return {"description": _told(fact), **_VALUES[fact.type](fact), "x-fact": fact.name}
 
 
 def _boolean(_fact: Fact) -> Json:
@@ -77,23 +79,48 @@ _VALUES: Mapping[str, Callable[[Fact], Json]] = {
 }  # fmt: skip
 
 
-def or_null(fact: Fact) -> Json:
-    """Let null stand for unknown, or for none where that is a value of the fact."""
-    return {"anyOf": [ref(value_name(fact)), {"type": "null"}]}
+def property_of(fact: Fact) -> Json:
+    """Say what may be given for a fact: a value, or null for unknown, or for none where that is a value."""
+    return {"description": _told(fact), "anyOf": [ref(value_name(fact)), {"type": "null"}], "x-fact": fact.name}
+
+
+def forms(vocabulary: Vocabulary) -> Iterator[Json]:
+    """Ask for the form that a value has where another fact has a certain value (an architecture on CUDA)."""
+    for fact in vocabulary.group["machine"]:
+        if fact.on is None or fact.on.fact is None:
+            continue
+        said = f"wanted a value such as `{fact.on.example}` on {fact.on.value}"
+        form = {
+            "pattern": f"^(?:{fact.on.regex.pattern})$",
+            **fault("bad-value", f"`{{key}}`: {said}, got `{{got}}`", told=said),
+        }
+        where: Json = {"required": [fact.on.fact], "properties": {fact.on.fact: {"const": fact.on.value}}}
+        yield {"if": where, "then": {"properties": {fact.name: form}}}
+
+
+def _told(fact: Fact) -> str:
+    return f"{fact.about} Unit: {fact.unit}." if fact.unit else fact.about
 
 
 def _packages(vocabulary: Vocabulary) -> Json:
     keys = {name: fact for name, fact in vocabulary.facts.items() if name.startswith(PACKAGE_PREFIX)}
     names = [name.removeprefix(PACKAGE_PREFIX) for name in keys]
-    message = "no package `{key}` in the vocabulary"
+    unknown = fault("unknown-key", "no package `{key}` in the vocabulary", near=names, told="wanted a version or null")
     return {
         "type": ["object", "null"],
         **wanted("a mapping of package names to versions"),
-        "properties": {
-            name.removeprefix(PACKAGE_PREFIX): {"description": fact.about, **or_null(fact)}
-            for name, fact in keys.items()
-        },
-        "additionalProperties": {"anyOf": [{"type": ["string", "null"]}], **fault("unknown-key", message, None, names)},
+        "properties": {name.removeprefix(PACKAGE_PREFIX): property_of(fact) for name, fact in keys.items()},
+        "additionalProperties": {"anyOf": [{"type": ["string", "null"]}], **unknown},
+    }
+
+
+def _causal(vocabulary: Vocabulary, flags: list[bool], words: str) -> Json:
+    """Say how causal a layer or a call is: an alignment, or for a layer a flag, as the alignment may be unknown."""
+    corners = vocabulary.facts["causal_alignment"].values
+    said = f"wanted one of {words}, {listing(corners)}"
+    return {
+        "enum": [*flags, *corners, None],
+        **fault("bad-value", f"`{{key}}`: {said}, got {{typed}}", told=said),
     }
 
 
@@ -131,7 +158,7 @@ def _group(name: str) -> Json:
 
 def matcher(fact: Fact, sets: list[str]) -> Json:
     """Say what may be asked of a fact: a value, a list, a comparison, `present`, `absent`, or named matchers."""
-    return {"description": fact.about, "anyOf": list(_short_forms(fact)) + [_named_matchers(fact, sets)]}
+    return {"description": fact.about, "anyOf": [*_short_forms(fact), _named_matchers(fact, sets)]}
 
 
 def _short_forms(fact: Fact) -> Iterator[Json]:
@@ -163,7 +190,12 @@ def _mapping_of(operands: Json) -> Json:
         "type": "object",
         "properties": {**operands, "unknown": unknown},
         "additionalProperties": False,
-        "allOf": [{"not": _ONLY_UNKNOWN, **fault("empty-matcher", "`{key}`: wanted a matcher, got none")}],
+        "allOf": [
+            {
+                "not": _ONLY_UNKNOWN,
+                **fault("empty-matcher", "`{key}`: wanted a matcher, got none", told="wanted a matcher"),
+            }
+        ],
     }
 
 

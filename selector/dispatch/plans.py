@@ -1,4 +1,4 @@
-"""Where a decision meets tensors: the one module that joins the selector with the kernels."""
+"""A plan for one signature of call: the decision, and the kernel bound for it."""
 
 from __future__ import annotations
 
@@ -38,33 +38,6 @@ def this_machine() -> Selector:
     return Selector()
 
 
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    mask: Mask | None = None,
-    causal: bool | Alignment | None = None,
-    scale: float | None = None,
-    selector: Selector | None = None,
-    role: str = "self",
-    **layer: Value,
-) -> Tensor:
-    """Compute attention with the backend that the rules choose for this call.
-
-    `q` is `[batch, seq_q, heads, head_dim]`, `k` and `v` are `[batch, seq_kv, kv_heads, head_dim]`, of one dtype and
-    device; the result has the shape and dtype of `q`. `mask` is a description from `backends.masks`, which names what
-    it hides; nothing is guessed from a shape. `causal` names its alignment (`True` alone is allowed when there are as
-    many keys as queries). `scale` defaults to ``head_dim ** -0.5``. A query that sees no key gives zeros. `layer` are
-    further facts of the request: `model`, `role_category`, `mask_free`, `compile`.
-
-    The decision is made once for each signature of call and kept by the selector. Raises `SelectionRefusedError` when
-    the rules refuse the call, `ValueError` for arguments that fit no attention.
-    """
-    plan = plan_for(q, k, v, mask=mask, causal=causal, selector=selector, role=role, **layer)
-    return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)
-
-
 def plan_for(
     q: Tensor,
     k: Tensor,
@@ -83,9 +56,8 @@ def plan_for(
     per_head = mask is not None and mask.per_head
     bias = getattr(mask, "bias", None)
     matches = bias is None or bias.dtype == q.dtype
-    signature = (
-        role, q.dtype, q.device, q.shape[1:], k.shape[1:], kind, per_head, matches, causal, *sorted(layer.items(), key=str)
-    )  # fmt: skip
+    tensors = (q.dtype, q.device, q.shape[1:], k.shape[1:])
+    signature = (role, *tensors, kind, per_head, matches, causal, *sorted(layer.items(), key=str))
     plan = selector.plans.get(signature)
     if not isinstance(plan, Plan):
         alignment = _alignment(causal, q.shape[1], k.shape[1])
@@ -169,7 +141,9 @@ def _bind(selector: Selector, request: Request, device: object) -> Plan:
             absent.append(fact)
             failures.append(f"{backend} was chosen by default, but its kernel does not bind: {error}")
             continue
-        decision = replace(decision, warnings=(*failures, *decision.warnings))
+        origin = getattr(kernel, "origin", None)
+        build = None if origin is None else str(origin)
+        decision = replace(decision, warnings=(*failures, *decision.warnings), build=build)
         _announce(decision)
         return Plan(decision, kernel, None)
 
@@ -192,36 +166,3 @@ def _announce(decision: Decision) -> None:
     from selector.logs import announce
 
     announce(decision)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The largest absolute error of one call against the definition, and the backend that ran."""
-
-    backend: str
-    error: float
-
-
-def compare_with_reference(
-    selector: Selector,
-    request: Request,
-    *,
-    lengths: tuple[int, int],
-    heads: tuple[int, int],
-    head_dim: int,
-    mask: str,
-) -> Comparison:
-    """Run one call of random bfloat16 tensors through its backend and compare it with the float64 definition.
-
-    `lengths` are queries and keys, `heads` query and KV heads; `mask` is one of the kinds of the vocabulary, made to
-    hide a quarter of the keys.
-    """
-    from backends import samples
-    from backends.reference import attention as definition
-
-    q, k, v = samples.tensors(lengths, heads, head_dim)
-    described = samples.mask(mask, lengths, heads[0])
-    plan = plan_for(q, k, v, mask=described, selector=selector, role=request.role, model=request.model)
-    got = plan.kernel(q, k, v, mask=described, causal=plan.causal)
-    wanted = definition(q, k, v, mask=described)
-    return Comparison(str(plan.decision.backend), float((got.double() - wanted).abs().max()))

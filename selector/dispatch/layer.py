@@ -1,0 +1,81 @@
+"""`Attention`: a layer that decides once, and tells what ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from selector.dispatch.plans import Alignment, Plan, plan_for, this_machine
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from backends.masks import Mask
+    from selector.decision import Decision
+    from selector.rules.vocabulary import Value
+    from selector.selecting import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One signature of call that a layer has met: what ran for it, and how often."""
+
+    backend: str
+    provider: str | None
+    build: str | None
+    rule: str | None
+    transform: str | None
+    warnings: tuple[str, ...]
+    calls: int
+
+
+class Attention(nn.Module):
+    """Attention of one role, decided when it is made and held to it.
+
+    `role` and the facts of the layer (`head_dim`, `num_heads`, `num_kv_heads`, `model`, `mask_free`, `compile`, …)
+    decide which backend the layer has; `decision` tells it. Each call then walks the call table for its own mask, type
+    and lengths. Raises `SelectionRefusedError` or `InvalidSelectionError` at construction when there is no backend.
+    """
+
+    def __init__(
+        self, role: str = "self", *, selector: Selector | None = None, scale: float | None = None, **layer: Value
+    ) -> None:
+        """Decide for the layer."""
+        super().__init__()
+        self.role = role
+        self.scale = scale
+        self.selector = selector or this_machine()
+        self.layer = layer
+        self.decision: Decision = self.selector.select(role, **layer)
+        self._calls: dict[int, tuple[Plan, int]] = {}
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None = None, causal: bool | Alignment | None = None
+    ) -> Tensor:
+        """Compute attention; tensors, mask and causal as in `selector.attention`."""
+        layer = {name: value for name, value in self.layer.items() if name not in _OF_TENSORS}
+        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=self.selector, role=self.role, **layer)  # type: ignore[arg-type]
+        self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
+        return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=self.scale)
+
+    def report(self) -> tuple[Ran, ...]:
+        """Tell every signature of call that the layer has met, in the order of the first of each."""
+        return tuple(self._ran())
+
+    def _ran(self) -> Iterator[Ran]:
+        for plan, calls in self._calls.values():
+            decision = plan.decision
+            yield Ran(
+                str(decision.backend), decision.provider, decision.build, decision.rule, decision.transform,
+                decision.warnings, calls,
+            )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Show the role and what was decided for it."""
+        return f"role={self.role!r}, backend={self.decision.backend!r}, rule={self.decision.rule!r}"
+
+
+_OF_TENSORS = ("head_dim", "num_heads", "num_kv_heads", "dtype", "seq_len_q", "seq_len_kv", "causal")
