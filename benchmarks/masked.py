@@ -8,6 +8,7 @@ kernel pinned; each against the definition in float64.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -97,10 +98,8 @@ def _contenders(q: Tensor, k: Tensor, v: Tensor, valid: int) -> Iterator[Contend
     yield Contender(name, lambda: attention(q, k, v, mask=lengths, selector=here), valid)
     named = ["CUDNN_ATTN", "TORCH_SDPA"] if q.is_cuda else ["TORCH_SDPA"]
     for backend in named:
-        one = Selector(backend=backend)
-        yield Contender(
-            f"{backend} given the mask", lambda one=one: attention(q, k, v, mask=padding, selector=one), valid
-        )  # type: ignore[misc]
+        call = functools.partial(attention, q, k, v, mask=padding, selector=Selector(backend=backend))
+        yield Contender(f"{backend} given the mask", call, valid)
     queries, keys, values = (tensor.transpose(1, 2) for tensor in (q, k, v))
     mask = keep[:, None, None]
 

@@ -49,7 +49,7 @@ class Attention(nn.Module):
         self.scale = scale
         self.selector = selector or this_machine()
         self.layer = layer
-        self.decision: Decision = self.selector.select(role, **layer)
+        self.decision: Decision = self.selector.select(role, call=None, **layer)
         self._calls: dict[int, tuple[Plan, int]] = {}
 
     def forward(
@@ -57,7 +57,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Compute attention; tensors, mask and causal as in `selector.attention`."""
         layer = {name: value for name, value in self.layer.items() if name not in _OF_TENSORS}
-        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=self.selector, role=self.role, **layer)  # type: ignore[arg-type]
+        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=self.selector, role=self.role, **layer)
         self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
         return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=self.scale)
 
