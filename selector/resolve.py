@@ -68,6 +68,7 @@ class _Resolution:
         provider = None
         try:
             self.layer()
+            self.check_call()
             self.entry()
             self.select()
             if self.inputs.request.call is not None:
@@ -78,7 +79,8 @@ class _Resolution:
         except _MissingFact as missing:
             name = str(missing)
             message = f"the fact `{name}` is not known, and no decision is made without it"
-            path = f"facts.{name}" if name in self.machine_facts() else f"request.{name}"
+            groups = {"machine": "facts", "call": "request.call"}
+            path = f"{groups.get(self.rules.vocabulary.facts[name].group, 'request')}.{name}"
             error = Failure("invalid", message, path, (Problem(Place("facts", path=path), "missing-fact", message),))
         return self.decision(error, provider)
 
@@ -104,9 +106,6 @@ class _Resolution:
             inputs=self.inputs,
             rules=self.rules,
         )
-
-    def machine_facts(self) -> list[str]:
-        return [fact.name for fact in self.rules.vocabulary.group["machine"]]
 
     def log_line(self) -> str:
         if self.source != "platform":
@@ -138,6 +137,14 @@ class _Resolution:
             self.model_warnings(request.model)
         derive(self.facts, rules.vocabulary)
         self.standing_warnings()
+
+    def check_call(self) -> None:
+        """Ask for what the call table requires of a call before anything is decided: invalid goes before refused."""
+        call = self.inputs.request.call
+        asked = {fact.name for fact in self.rules.vocabulary.group["call"]}
+        for fact in self.rules.table("call").requires:
+            if call is not None and fact in asked and fact not in call:
+                raise _MissingFact(fact)
 
     def supplied(self, role: ModelRole) -> dict[str, Value]:
         """Give what a model's role supplies; head counts come as a pair, or not at all."""
