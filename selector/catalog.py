@@ -186,7 +186,13 @@ class CatalogReader:
 
     def values(self, node: Node, path: str) -> tuple[Value, ...]:
         """Read a list of scalars."""
-        return tuple(item.value for item in self.source.items(node, path) if isinstance(item.value, str | int))
+        found: list[Value] = []
+        for index, item in enumerate(self.source.items(node, path)):
+            if isinstance(item.value, str | int):
+                found.append(item.value)
+            else:
+                self.source.wrong_type(item, f"{path}[{index}]", "a string, an integer or a boolean")
+        return tuple(found)
 
     def warnings(self, node: Node) -> tuple[Caution, ...]:
         """Read `warnings.yaml`."""

@@ -28,7 +28,7 @@ class Failure:
     code: Code
     message: str
     path: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = field(default=(), compare=False)
 
 
 class SelectionError(ValueError):
@@ -138,7 +138,8 @@ class Decision:
         inputs = self.inputs
         return {
             **self.answer(), "provider": self.provider, "build": self.build, "transform": self.transform,
-            "spec": _spec(self.spec), "role": self.role, "role_category": self.role_category, "policy": self.policy, "facts": dict(self.facts),
+            "spec": _spec(self.spec), "role": self.role, "role_category": self.role_category, "policy": self.policy,
+            "facts": dict(self.facts),
             "missing": list(self.missing), "digest": self.digest, "inputs": None if inputs is None else _inputs(inputs),
         }  # fmt: skip
 

@@ -90,9 +90,20 @@ def _read_devices(
     for index, item in enumerate(devices):
         where = (*path, "devices", index)
         faults += [unknown_key(where, key, [*_DEVICE, *own]) for key in item if key not in own and key not in _DEVICE]
+        faults += _device_faults(item, where)
         found = _values({key: entry for key, entry in item.items() if key in own}, own, where, faults)
         flat |= found if index == device else {}
     return faults, flat
+
+
+def _device_faults(item: Mapping[str, object], path: Path) -> Iterator[Fault]:
+    """Check what a device says of itself beside its facts."""
+    for key in ("index", "memory"):
+        value = item.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            yield wrong_type((*path, key), "an integer of at least 0", value)
+    if item.get("name") is not None and not isinstance(item["name"], str):
+        yield wrong_type((*path, "name"), "a string", item["name"])
 
 
 def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: dict[str, Value]) -> Iterator[Fault]:

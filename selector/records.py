@@ -14,10 +14,10 @@ from selector.decision import Decision, Failure, Inputs
 from selector.facts import Request
 from selector.faults import Fault, Path, place
 from selector.resolve import resolve
-from selector.rules.problems import ProblemsError
+from selector.rules.problems import Place, Problem, ProblemsError
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import RuleSet
-from selector.schemas.decisions import DecisionRecord, InputsRecord
+from selector.schemas.decisions import DecisionRecord, ErrorRecord, InputsRecord
 from selector.selecting import invalid
 from selector.structure import schema_faults
 
@@ -32,7 +32,7 @@ def read_decision(data: object) -> Decision:
     """Read what `Decision.to_dict` gave: the same decision, without the rules, which `explain` and `replay` are given.
 
     Raises `DecisionError`, a `ValueError`, with everything that is wrong at its path. The problems behind an error
-    are not written, so they do not come back.
+    are not written: the error itself stands for them.
     """
     try:
         record = DecisionRecord.model_validate(data, context=_FORM_ALONE)
@@ -43,11 +43,17 @@ def read_decision(data: object) -> Decision:
     return Decision(
         backend=record.backend, source=record.source, origin=record.origin, rule=record.rule, log=record.log,
         warnings=tuple(record.warnings),
-        error=None if error is None else Failure(error.code, error.message, error.path),
+        error=None if error is None else _failure(error),
         digest=record.digest, policy=record.policy, role=record.role, role_category=record.role_category,
-        facts=record.facts, provider=record.provider, transform=record.transform, spec=record.spec,
+        facts=record.facts, provider=record.provider, build=record.build, transform=record.transform,
+        spec=record.spec,
         recorded_missing=tuple(record.missing), inputs=None if record.inputs is None else _inputs(record.inputs),
     )  # fmt: skip
+
+
+def _failure(record: ErrorRecord) -> Failure:
+    problem = Problem(Place("decision", path=record.path or ""), record.code, record.message)
+    return Failure(record.code, record.message, record.path, () if record.code == "refused" else (problem,))
 
 
 def _inputs(record: InputsRecord) -> Inputs:

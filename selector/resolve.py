@@ -170,6 +170,7 @@ class _Resolution:
             *(role.category for role in model.roles.values()),
             *map(self.rules.roles.category, model.roles),
         }
+        read |= {self.inputs.request.role, self.category}  # what this request asks for itself is read
         for key in self.inputs.choices.per_role:
             if key not in read:
                 roles = listing([*model.roles])

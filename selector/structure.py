@@ -135,10 +135,12 @@ def _validator(name: str, *, of_rules: bool) -> Any:  # noqa: ANN401 - jsonschem
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
+    from selector.schemas.annotations import RULES_MARK
+
     schema = json.loads((data.folder("schemas") / f"{name}.schema.json").read_bytes())
     if not of_rules:
         spec = schema["$defs"]["spec"]
-        spec["allOf"] = [part for part in spec["allOf"] if "x-rules" not in part]
+        spec["allOf"] = [part for part in spec["allOf"] if RULES_MARK not in part]
     types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
     keywords = {"pattern": _pattern, "additionalProperties": _additional_properties}
     return extend(Draft202012Validator, validators=keywords, type_checker=types)(schema)  # type: ignore[no-untyped-call]

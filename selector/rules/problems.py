@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_MOST_BITS = 4096
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
@@ -79,10 +81,16 @@ def listing(names: Sequence[str], most: int = 12) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def _number(value: int) -> str:
+    """Write an integer; one with more digits than Python prints is told by its size."""
+    bits = value.bit_length()
+    return str(value) if bits < _MOST_BITS else f"an integer of {bits} bits"
+
+
 def shown(value: object, most: int = 60) -> str:
     """Write a value as YAML and JSON spell it (`true`, `null`), cut to `most` characters."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else _number(value) if isinstance(value, int) else repr(value)
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= most else text[: most - 1] + "…"

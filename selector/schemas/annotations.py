@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from selector.rules.vocabulary import Fact
+
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
 Json = dict[str, Any]
 PLACEHOLDER = "x-def"
+RULES_MARK = "x-rules"  # what follows from the rules alone, and may be otherwise under others
 NOT_BLANK = r"\S"
+SCALARS = ["string", "integer", "boolean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class Nullable:
 def nullable(*of: Def) -> Nullable:
     """Allow null beside definitions."""
     return Nullable(of)
+
+
+def value_name(fact: Fact) -> str:
+    """Name the definition of a fact's values."""
+    return f"fact.{fact.name}"
 
 
 def ref(name: str) -> Json:

@@ -9,9 +9,10 @@ from selector.config import AttentionConfig
 from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Vocabulary
 from selector.ruleset import ENTRIES, RuleSet
 from selector.schemas import config, words
-from selector.schemas.annotations import PLACEHOLDER, Json, fault, named, ref
+from selector.schemas.annotations import PLACEHOLDER, SCALARS, Json, fault, named, ref
 from selector.schemas.catalogs import BackendsFile, ModelsFile, RolesFile, WarningsFile
 from selector.schemas.decisions import DecisionRecord
+from selector.schemas.examples import EXAMPLES
 from selector.schemas.inputs import ENVIRONMENT, FACTS_MARK, DecideLine, Facts, Request, ScenariosFile
 from selector.schemas.tables import RuleTable, VocabularyFile
 from selector.schemas.unsaid import comment
@@ -55,7 +56,8 @@ def _document(name: str, known: Mapping[str, Json]) -> Json:
     head = {"$schema": DIALECT, "$id": f"{name}.schema.json", **told, **({"$comment": said} if said else {})}
     found: Json = {}
     _collect(body, known, found)
-    return {**head, **body, **({"$defs": dict(sorted(found.items()))} if found else {})}
+    rest = {"examples": EXAMPLES[name], **({"$defs": dict(sorted(found.items()))} if found else {})}
+    return {**head, **body, **rest}
 
 
 def _collect(schema: object, known: Mapping[str, Json], found: Json) -> None:
@@ -143,7 +145,7 @@ def _add_facts(schema: Json, facts: list[Fact]) -> None:
     }
     schema["properties"] = {**properties, **own}
     unknown = fault("unknown-key", "no key `{key}` here", near=list(schema["properties"]), told="wanted a known key")
-    schema["additionalProperties"] = {"anyOf": [{"type": [*words.SCALARS, "null"]}], **unknown}
+    schema["additionalProperties"] = {"anyOf": [{"type": [*SCALARS, "null"]}], **unknown}
 
 
 _ASKED_AS = {"causal_alignment": "causal"}  # one key stands for both
@@ -166,7 +168,7 @@ def _reads() -> Json:
     blocks = {}
     for block, model in config.block_models().items():
         fields = {
-            name: {"description": field.description, "type": "array", "items": {"type": words.SCALARS}}
+            name: {"description": field.description, "type": "array", "items": {"type": SCALARS}}
             for name, field in model.model_fields.items()
         }
         names = {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": r"\S"}, {"enum": list(fields)}]}}

@@ -12,55 +12,44 @@ from selector.config import AUTO, BLOCKS, SPEC_KEYS, AttentionConfig, AttentionS
 from selector.rules.problems import listing
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
-from selector.schemas.annotations import NOT_BLANK, Json, fault, ref, wanted
+from selector.schemas.annotations import NOT_BLANK, RULES_MARK, Json, fault, ref, wanted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-RULES_MARK = "x-rules"
 _DEFAULT = (
     "The entry for every role that nothing more exact speaks for; blocks alone join a backend that is named elsewhere."
 )
 _PER_ROLE = "An entry for each role or category; a mapping without the keys of an entry holds nested roles."
-_EXAMPLES: list[Json] = [
-    {"default": "CUDNN_ATTN", "per_role": {"cross": "TORCH_SDPA"}},
-    {"default": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}},
-    {"per_role": {"ltx2": {"audio_to_video": {"backend": "FLASHINFER_ATTN", "quant": {"dtype_vo": "fp8_e4m3"}}}}},
-]
 
 
 def definitions(rules: RuleSet, models: Mapping[str, Json]) -> Json:
     """Give the definitions; `models` has the schema of each model of the config by its name."""
-    spec, config = models[AttentionSpec.__name__], models[AttentionConfig.__name__]
+    spec = models[AttentionSpec.__name__]
     told = {name: {"description": first_paragraph(model)} for name, model in block_models().items()}
     properties = {name: {**schema, **told.get(name, {})} for name, schema in spec["properties"].items()}
-    properties["backend"]["anyOf"] = [ref("backend-name"), {"type": "null"}]
+    backend = {**properties["backend"], "anyOf": [ref("backend-name"), {"type": "null"}]}
+    names = [AUTO, *rules.backends]  # what editors offer before there is a value whose type could be asked for
+    beside = [_beside_auto(), *(_blocks_of(backend, rules) for backend in rules.backends.values())]
     return {
         "backend-name": backend_name(rules),
+        AttentionSpec.__name__: {**spec, "properties": properties},
         SkipSoftmaxSpec.__name__: {**models[SkipSoftmaxSpec.__name__], "allOf": [_one_of_two()]},
-        "spec": {
-            **spec,
-            "properties": properties,
-            "allOf": [_beside_auto(), *(_blocks_of(backend, rules) for backend in rules.backends.values())],
-        },
-        "default-entry": _entry(ref("spec"), null=True),
-        "role-entry": _entry(_role_spec(), ref("nested-roles")),
+        "spec": {**spec, "properties": {**properties, "backend": backend}, "allOf": beside},
+        "default-entry": {**_entry(ref("spec"), null=True), "examples": names},
+        "role-entry": {**_entry(_role_spec(), ref("nested-roles")), "examples": names},
         "nested-roles": {"propertyNames": {"not": _NAMELESS, **_BAD_ROLE}, "additionalProperties": ref("role-entry")},
-        "config": {
-            **config,
-            "title": "Attention config",
-            **wanted("a mapping with `default` and `per_role`"),
-            "properties": {
-                "default": {"description": _DEFAULT, **ref("default-entry")},
-                "per_role": {
-                    "description": _PER_ROLE,
-                    "type": "object",
-                    **wanted("a mapping of roles"),
-                    **ref("nested-roles"),
-                },
-            },
-            "examples": _EXAMPLES,
-        },
+        "config": _config(models[AttentionConfig.__name__]),
+    }
+
+
+def _config(model: Json) -> Json:
+    roles = {"description": _PER_ROLE, "type": "object", **wanted("a mapping of roles"), **ref("nested-roles")}
+    return {
+        **model,
+        "title": "Attention config",
+        **wanted("a mapping with `default` and `per_role`"),
+        "properties": {"default": {"description": _DEFAULT, **ref("default-entry")}, "per_role": roles},
     }
 
 
@@ -112,10 +101,11 @@ def _entry(spec: Json, otherwise: Json | None = None, *, null: bool = False) -> 
 
 def _role_spec() -> Json:
     """An entry of a role names its backend, since nothing else would."""
-    nameless: Json = {"properties": {"backend": {"type": "null"}}}
+    nameless: Json = {"required": ["backend"], "properties": {"backend": {"type": "null"}}}
     message = "the entry for `{key}` names no `backend`: nothing would read it"
     return {
         **ref("spec"),
+        "required": ["backend"],
         "not": nameless,
         **fault("no-backend", message, told="names no `backend`: nothing would read it"),
     }
@@ -141,8 +131,9 @@ def _blocks_of(backend: Backend, rules: RuleSet) -> Json:
 
 def _block_of(backend: Backend, block: str, rules: RuleSet) -> Json:
     if block not in backend.reads:
-        others = listing([name for name, other in rules.backends.items() if block in other.reads])
-        return {"enum": [None], **fault("unread-block", f"{backend.name} does not read `{block}`", f"{others} does")}
+        others = [name for name, other in rules.backends.items() if block in other.reads]
+        hint = f"{listing(others)} does" if others else None
+        return {"enum": [None], **fault("unread-block", f"{backend.name} does not read `{block}`", hint)}
     fields = block_models()[block].model_fields
     said = {field: _field_of(backend, block, field) for field in fields}
     return {"properties": {field: schema for field, schema in said.items() if schema}}

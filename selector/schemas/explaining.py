@@ -43,7 +43,7 @@ _TYPES: Mapping[str, str] = {
 def faults_of(error: Error) -> Iterator[Fault]:
     """Give the faults that one error stands for."""
     words = error.schema.get("x-fault")
-    if "x-fact" in error.schema:
+    if "x-fact" in error.schema and not (isinstance(error.instance, dict | list) and _fitting(error)):
         yield _misfit(error)
     elif words is not None and error.validator != "type" and (error.validator != "anyOf" or not _fitting(error)):
         yield _told(error, words)

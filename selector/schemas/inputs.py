@@ -23,7 +23,7 @@ _VERSION = Says(
 _ANY_MAPPING: Json = {"type": ["object", "null"], **wanted("a mapping")}
 _ONCE: Json = {
     "enum": [None],
-    **fault("twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"),
+    **fault("given-twice", "`arch` and `devices` both say what the GPU is", "leave one of them out"),
 }
 _TWICE: Json = {
     "if": {"required": ["devices"], "properties": {"devices": {"type": "array"}}},
@@ -52,15 +52,6 @@ class Facts(Document):
             FACTS_MARK: ["machine"],
             **wanted("a mapping of facts"),
             "allOf": [_TWICE],
-            "examples": [
-                {
-                    "platform": "cuda",
-                    "cudnn": 91002,
-                    "packages": {"flash-attn": "2.8.3", "flashinfer": None, "sageattention": "unknown"},
-                    "devices": [{"index": 0, "name": "NVIDIA H200", "arch": "sm_90"}],
-                },
-                {"platform": "cpu", "arch": None, "cudnn": None, "packages": {}},
-            ],
         },
     )
 
@@ -110,17 +101,12 @@ _ONE_POLICY: Json = {
     **wanted(f"one of {', '.join(POLICIES)}"),
 }
 _POLICY = "Whether a row may put another backend in the place of a configured one; left out, the environment's."
-_LINE: Json = {
-    "facts": {"platform": "cuda", "arch": "sm_100", "cudnn": 91002, "packages": {"flashinfer": "0.6.18"}},
-    "request": {"role": "self", "head_dim": 128, "mask_free": True},
-    "config": {"per_role": {"cross": "CUDNN_ATTN"}},
-}
 
 
 class DecideLine(Document):
     """One line that `attention-selector decide` reads: everything that a decision depends on besides the rules."""
 
-    model_config = ConfigDict(title="Line of decide", json_schema_extra={"examples": [{"id": 1, **_LINE}]})
+    model_config = ConfigDict(title="Line of decide")
 
     id: Any = optional("Anything; the answer carries it.")
     facts: Annotated[object, Def("facts")] = optional("The machine; left out, this machine is read.")
@@ -171,8 +157,6 @@ class Expectation(Document):
 class Scenario(DecideLine):
     """A situation and what must come out of it."""
 
-    model_config = ConfigDict(json_schema_extra={})
-
     id: Text = Field(description="Name of the scenario: stable, used once.")
     about: Text = optional("What the scenario shows.")
     expect: Expectation = Field(description="What must come out.")
@@ -181,22 +165,7 @@ class Scenario(DecideLine):
 class ScenariosFile(Document):
     """Situations with what the rules must decide in each."""
 
-    model_config = ConfigDict(
-        title="Scenarios",
-        json_schema_extra={
-            "examples": [
-                {
-                    "scenarios": [
-                        {
-                            "id": "wan-on-b200",
-                            **_LINE,
-                            "expect": {"backend": "TRTLLM_ATTN", "source": "platform", "warnings": 0},
-                        }
-                    ]
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(title="Scenarios")
 
     description: Text = optional("What the scenarios have in common.")
     scenarios: list[Scenario] = Field(description="The scenarios.")

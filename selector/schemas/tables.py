@@ -12,7 +12,7 @@ from selector.rules.tables import ACTIONS
 from selector.rules.vocabulary import Derived, Fact, Group
 from selector.rules.words import RESERVED
 from selector.ruleset import TABLES
-from selector.schemas.annotations import Def, Document, Json, Says, Text, fault, optional
+from selector.schemas.annotations import SCALARS, Def, Document, Json, Says, Text, fault, optional
 
 _NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
 _ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -27,7 +27,7 @@ _ONE_ACTION: Json = {
 
 When = Annotated[object, Def("when")]
 FactName = Annotated[str, Def("fact-name")]
-Scalar = Annotated[object, Says({"type": ["string", "integer", "boolean"]})]
+Scalar = Annotated[object, Says({"type": SCALARS})]
 FactNames = Says(
     {
         "propertyNames": {
