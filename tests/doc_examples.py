@@ -53,7 +53,7 @@ def _console(block: str) -> str:
 def _shell(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "COLUMNS": _COLUMNS, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "HOME": str(ROOT)}
-    done = subprocess.run(  # noqa: S603 - the commands of our own documents
+    done = subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=ROOT,
         env=environment,

@@ -84,7 +84,7 @@ def listing(names: Sequence[str], most: int = 12) -> str:
 def _number(value: int) -> str:
     """Write an integer; one with more digits than Python prints is told by its size."""
     bits = value.bit_length()
-    return str(value) if bits < _MOST_BITS else f"an integer of {bits} bits"
+    return str(value) if bits < _MOST_BITS else f"{'-' if value < 0 else ''}{hex(abs(value))[:12]}… of {bits} bits"
 
 
 def shown(value: object, most: int = 60) -> str:
