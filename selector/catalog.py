@@ -32,7 +32,7 @@ class Backend:
 
     `default_name` is how the log line of a platform default names it. `reads` maps a block to its fields, each with the
     values it takes (empty: whatever the config allows). `unbound` is the fact that is taken as absent when the kernel
-    fails to bind, for a backend without providers.
+    fails to bind, for a backend without providers; `conditional` tells that an ability is written.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Backend:
     reads: Options = field(default_factory=dict)
     providers: tuple[str, ...] = ()
     unbound: str | None = None
+    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class CatalogReader:
             self.reads(keys.get("reads"), f"{path}.reads"),
             tuple(self.source.strings(keys.get("providers"), f"{path}.providers", providers)),
             self.source.choice(keys.get("unbound"), f"{path}.unbound", self.reader.vocabulary.facts),
+            conditional="ability" in keys,
         )
 
     def provider(self, name: str, node: Node, backends: Mapping[str, object]) -> Provider:
@@ -230,24 +232,34 @@ class CatalogReader:
         known = ("names", "about", "mask_free", "head_dim", "roles", "limitations")
         keys = self.source.mapping(node, path, known, required=("names", "mask_free", "roles"))
         facts = self.facts(keys, ("mask_free", "head_dim"), path)
-        nodes = self.source.mapping(keys.get("roles"), f"{path}.roles", None)
+        roles = self.model_roles(self.source.mapping(keys.get("roles"), f"{path}.roles", None), f"{path}.roles")
         return Model(
             tuple(self.source.strings(keys.get("names"), f"{path}.names")),
             self.source.string(keys.get("about"), f"{path}.about") or "",
             facts,
-            {name: self.role(child, nodes, f"{path}.roles.{name}") for name, child in nodes.items()},
+            roles,
             tuple(self.source.strings(keys.get("limitations"), f"{path}.limitations")),
             node.at(self.source.file, path),
         )
 
-    def role(self, node: Node, roles: Mapping[str, Node], path: str) -> ModelRole:
+    def model_roles(self, nodes: Mapping[str, Node], path: str) -> dict[str, ModelRole]:
+        """Read the roles of a model; one that is the `same_as` another holds nothing else."""
+        alike = {name for name, child in nodes.items() if isinstance(child.value, dict) and "same_as" in child.value}
+        roles = {name: self.role(child, f"{path}.{name}") for name, child in nodes.items() if name not in alike}
+        for name in nodes:
+            if name in alike:
+                where = f"{path}.{name}"
+                keys = self.source.mapping(nodes[name], where, ("same_as",))
+                other = self.source.choice(keys.get("same_as"), f"{where}.same_as", roles)
+                if other is not None:
+                    roles[name] = roles[other]
+        return {name: roles[name] for name in nodes if name in roles}
+
+    def role(self, node: Node, path: str) -> ModelRole:
         """Read one role of a model."""
         supplied = ("head_dim", "num_heads", "num_kv_heads")
-        known = (*supplied, "category", "mask", "layers", "compiled", "shapes", "same_as")
+        known = (*supplied, "category", "mask", "layers", "compiled", "shapes")
         keys = self.source.mapping(node, path, known)
-        same = self.source.choice(keys.get("same_as"), f"{path}.same_as", roles)
-        if same is not None:
-            keys = self.source.mapping(roles[same], f"{path}.same_as", known[:-1])
         masks = self.reader.vocabulary.facts["mask"].values if "mask" in self.reader.vocabulary.facts else ()
         compiled = self.source.mapping(keys.get("compiled"), f"{path}.compiled", supplied)
         shapes = self.source.items(keys.get("shapes"), f"{path}.shapes")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from selector import data
 from selector.catalog import Backend, CatalogReader, Caution, Model, Provider, Roles
-from selector.rules.conditions import ALWAYS
 from selector.rules.fields import Source
 from selector.rules.nodes import Node
 from selector.rules.problems import Place, Problem, ProblemsError, TableError, nearest, shown
-from selector.rules.tables import Row, Table, TableReader, problems_of_order
+from selector.rules.tables import UNREADABLE, Row, Table, TableReader, problems_of_order
 from selector.rules.text import read_file
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities
@@ -86,7 +85,7 @@ class _Files:
     def add(self, folder: Path, *, shipped: bool) -> None:
         found: dict[str, str] = {}
         for path in self.paths(folder):
-            name = f"rules/{path.name}" if shipped else str(path)
+            name = f"rules/{path.name}" if shipped else shown(str(path), 4096)
             try:
                 node = read_file(path, name)
             except ProblemsError as error:
@@ -103,11 +102,11 @@ class _Files:
 
     def paths(self, folder: Path) -> list[Path]:
         try:
-            found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
+            found = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".yaml", ".yml", ".json"))
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
             self.problems.append(
-                Problem(Place(shown(str(folder))), "unreadable", f"cannot read the rules folder: {said.lower()}")
+                Problem(Place(shown(str(folder), 4096)), "unreadable", f"cannot read the rules folder: {said.lower()}")
             )
             return []
         if not found:
@@ -183,7 +182,7 @@ def _digest(files: _Files) -> str:
 
 def _missing_words(vocabulary: Vocabulary, name: str) -> Iterator[Problem]:
     for fact in _ENGINE_FACTS:
-        if fact not in vocabulary.facts:
+        if fact not in vocabulary.facts and fact not in vocabulary.broken:
             yield Problem(
                 Place(name), "missing-fact", f"the fact `{fact}` must be declared: decisions are made with it"
             )
@@ -195,43 +194,68 @@ def _with_backend_names(vocabulary: Vocabulary, node: Node) -> Vocabulary:
     if backends is None or not isinstance(backends.value, dict) or "backend" not in vocabulary.facts:
         return vocabulary
     fact = replace(vocabulary.facts["backend"], values=tuple(backends.value))
-    return Vocabulary({**vocabulary.facts, "backend": fact}, vocabulary.sets, vocabulary.packages, vocabulary.derived)
+    facts = {**vocabulary.facts, "backend": fact}
+    return Vocabulary(facts, vocabulary.sets, vocabulary.packages, vocabulary.derived, vocabulary.broken)
 
 
 def _problems_of(table: Table, rules: RuleSet) -> Iterator[Problem]:
-    known: Iterable[str] = {"backends": rules.backends, "providers": rules.providers}.get(table.targets, ENTRIES)
+    known: Mapping[str, object] = {"backends": rules.backends, "providers": rules.providers}.get(
+        table.targets, dict.fromkeys(ENTRIES)
+    )
     always = []
+    if table.targets == UNREADABLE:
+        return
     for row in table.rows:
-        yield from _target_problems(row, table, known)
-        ability = rules.abilities.get(table.targets, {}).get(row.target, ALWAYS)
-        if row.action != "use" or (row.read_from is None and ability is ALWAYS):
+        problems = list(_target_problems(row, table, known, rules.vocabulary))
+        yield from problems
+        if row.action and not problems and _always_fires(row, known):
             always.append(row)
     yield from problems_of_order(table, always)
-    if table.rows and not table.rows[-1].conditional and table.rows[-1] not in always:
-        message = f"the last row of table `{table.name}` uses `{table.rows[-1].target}`, which cannot run everywhere"
-        yield Problem(table.rows[-1].place, "no-last-resort", message)
+    last = table.rows[-1] if table.rows else None
+    if (
+        last is not None
+        and not last.conditional
+        and last.action == "use"
+        and last.target in known
+        and last not in always
+    ):
+        message = f"the last row of table `{table.name}` uses `{last.target}`, which cannot run everywhere"
+        yield Problem(last.place, "no-last-resort", message)
 
 
-def _target_problems(row: Row, table: Table, known: Iterable[str]) -> Iterator[Problem]:
-    if row.action == "refuse" or not row.target:
+def _always_fires(row: Row, known: Mapping[str, object]) -> bool:
+    """Whether a row without `when` holds for every fact: it does unless its target has needs of its own."""
+    if row.action != "use":
+        return True
+    return row.read_from is None and not getattr(known.get(row.target), "conditional", True)
+
+
+def _target_problems(row: Row, table: Table, known: Mapping[str, object], vocabulary: Vocabulary) -> Iterator[Problem]:
+    if row.action in ("", "refuse"):
         return
-    if row.read_from is not None:
-        if row.read_from not in table.requires:
-            message = (
-                f"row `{row.id}` takes its target from `{row.read_from}`, which table `{table.name}` does not require"
-            )
-            yield Problem(row.place, "target-not-required", message)
+    kind = {"backends": "backend", "providers": "provider"}.get(table.targets, "entry")
+    fact = row.read_from
+    if fact is None:
+        if row.target not in known:
+            yield Problem(row.place, f"unknown-{kind}", f"no {kind} `{shown(row.target)}`", nearest(row.target, known))
         return
-    if row.target not in known:
-        kind = {"backends": "backend", "providers": "provider"}.get(table.targets, "entry")
-        yield Problem(row.place, f"unknown-{kind}", f"no {kind} `{shown(row.target)}`", nearest(row.target, known))
+    values = vocabulary.facts[fact].values
+    if row.action == "substitute":
+        message = f"row `{row.id}` substitutes `{row.target}`: wanted the name of a {kind}"
+        yield Problem(row.place, "open-target", message)
+    elif fact not in table.requires:
+        message = f"row `{row.id}` takes its target from `{fact}`, which table `{table.name}` does not require"
+        yield Problem(row.place, "target-not-required", message)
+    elif not values or not set(values) <= set(known):
+        message = f"row `{row.id}` takes its target from `{fact}`, whose values are not all names of a {kind}"
+        yield Problem(row.place, "open-target", message)
 
 
 def _provider_problems(rules: RuleSet) -> Iterator[Problem]:
     for backend in rules.backends.values():
         for name in backend.providers:
             owner = rules.providers[name].backend
-            if owner != backend.name:
+            if owner and owner != backend.name:
                 message = f"provider `{name}` belongs to `{owner}`, not to `{backend.name}`"
                 yield Problem(backend.place, "wrong-provider", message)
 
@@ -245,7 +269,7 @@ def _cycles(rules: RuleSet) -> Iterator[Problem]:
     }
     told: set[frozenset[str]] = set()
     for start in rules.backends:
-        trail = _trail(start, start, edges, ())
+        trail = _trail(start, start, edges)
         members = frozenset(row.name for row in trail)
         if trail and members not in told:
             told.add(members)
@@ -254,13 +278,15 @@ def _cycles(rules: RuleSet) -> Iterator[Problem]:
             yield Problem(trail[-1].place, "substitution-cycle", message)
 
 
-def _trail(start: str, name: str, edges: Mapping[str, Sequence[Row]], seen: tuple[str, ...]) -> tuple[Row, ...]:
-    """Find rows that lead from `name` back to `start`, or nothing."""
-    for row in edges.get(name, ()):
-        if row.target == start:
-            return (row,)
-        if row.target not in seen:
-            rest = _trail(start, row.target, edges, (*seen, row.target))
-            if rest:
-                return (row, *rest)
+def _trail(start: str, name: str, edges: Mapping[str, Sequence[Row]]) -> tuple[Row, ...]:
+    """Find the shortest chain of rows that leads from `name` back to `start`, or nothing."""
+    trails: dict[str, tuple[Row, ...]] = {name: ()}
+    waiting = [name]
+    for here in waiting:
+        for row in edges.get(here, ()):
+            if row.target == start:
+                return (*trails[here], row)
+            if row.target not in trails:
+                trails[row.target] = (*trails[here], row)
+                waiting.append(row.target)
     return ()

@@ -79,7 +79,7 @@ class Lines:
         """Give the answer to one line as one line."""
         given, faults = _parse(raw)
         identity = given.get("id")
-        decision = invalid(faults, self.rules, "fallback", "line") if faults else self.decide(given)
+        decision = self.unreadable(given, faults) if faults else self.decide(given)
         answer: dict[str, object] = {"id": identity, **decision.answer()}
         if self.trace:
             answer["trace"] = decision.explain().to_dict() if decision.inputs is not None else []
@@ -105,6 +105,12 @@ class Lines:
             return invalid(faults, rules, policy, "line")
         return resolve(Inputs(machine, request, choices, policy), rules)
 
+    def unreadable(self, given: Mapping[str, object], faults: list[Fault]) -> Decision:
+        """Answer a line that is not valid JSON as far as it can be understood: what excludes itself goes first."""
+        found, _ = choose(given.get("config"), given.get("backend"), {}, self.rules)
+        exclusive = [fault for fault in found if fault.code == "mutually_exclusive"]
+        return invalid([*exclusive, *faults], self.rules, "fallback", "line")
+
     @functools.cached_property
     def own_machine(self) -> tuple[list[Fault], dict[str, str | int | bool | None]]:
         """The facts of this machine."""
@@ -129,8 +135,18 @@ def _parse(raw: bytes | None) -> _Parsed:
         message = f"wanted UTF-8, got byte 0x{raw[error.start]:02x} at column {error.start + 1}"
         return _Parsed({}, [Fault((), "not-utf-8", message)])
     except TextError as error:
-        return _Parsed({}, [_text_fault(error)])
+        return _Parsed(_guess(raw), [_text_fault(error)])
     return _Parsed(value, []) if isinstance(value, dict) else _Parsed({}, [wrong_type((), "a JSON object", value)])
+
+
+def _guess(raw: bytes) -> Mapping[str, object]:
+    """Read what a lenient parser makes of a line (a key that stands twice, a number too large), for its id alone."""
+    try:
+        value = json.loads(raw)
+        json.dumps(value.get("id") if isinstance(value, dict) else None, allow_nan=False)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _value(text: str) -> object:

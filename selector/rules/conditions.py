@@ -135,11 +135,11 @@ def tests(condition: Condition) -> Iterator[Test]:
 
 
 def granted(condition: Condition, grant: Callable[[Test], bool]) -> Condition:
-    """Give the condition with some of its tests taken as met."""
+    """Give the condition with some of its tests taken as met; what stands below a `not` stays as it is."""
     if isinstance(condition, Test):
         return ALWAYS if grant(condition) else condition
     if isinstance(condition, Not):
-        return Not(granted(condition.part, grant))
+        return condition
     return type(condition)(tuple(granted(part, grant) for part in condition.parts))
 
 

@@ -40,14 +40,17 @@ class Source:
         if not isinstance(node.value, dict):
             self.wrong_type(node, path, "a mapping")
             return {}
+        meant = set()
         for name, child in node.value.items():
             if known is not None and name not in known:
-                hint = nearest(name, known) or f"known here: {listing(list(known))}"
+                near = nearest(name, known)
+                meant.add(near)
+                hint = near or f"known here: {listing(list(known))}"
                 self.note(
                     child.key_at(self.file, join(path, name)), "unknown-key", f"no key `{shown(name)}` here", hint
                 )
         for name in required:
-            if name not in node.value:
+            if name not in node.value and f"did you mean `{name}`?" not in meant:
                 self.note(node.at(self.file, path), "missing-key", f"wanted the key `{name}`, which is not there")
         return {name: child for name, child in node.value.items() if known is None or name in known}
 

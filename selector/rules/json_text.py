@@ -7,10 +7,14 @@ import json
 import math
 import re
 
-from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, Node, Scalar, TextError, failure
+from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, MOST_NODES, Node, Scalar, TextError, failure
 from selector.rules.problems import Place, shown
 
 _scanstring = json.decoder.scanstring  # type: ignore[attr-defined]
+_STRING_PROBLEMS = {
+    "Unterminated string starting at": "the string has no end",
+    "Invalid control character at": "a control character stands in the string: write it as an escape",
+}
 _SPACE = re.compile(r"[ \t\n\r]*")
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
@@ -32,6 +36,7 @@ class _Scanner:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
+        self.count = 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def mark(self, index: int) -> tuple[int, int]:
@@ -48,6 +53,9 @@ class _Scanner:
     def value(self, index: int, level: int, key: tuple[int, int] | None = None) -> tuple[Node, int]:
         if level > MOST_LEVELS:
             raise self.fail(index, f"wanted at most {MOST_LEVELS} levels, got more", "too-deep")
+        self.count += 1
+        if self.count > MOST_NODES:
+            raise self.fail(index, f"wanted at most {MOST_NODES} values, got more", "too-large")
         start = self.text[index : index + 1]
         value: Scalar | list[Node] | dict[str, Node]
         if start == "{":
@@ -64,7 +72,7 @@ class _Scanner:
         try:
             text, end = _scanstring(self.text, index + 1, True)  # noqa: FBT003 - the standard library's own
         except json.JSONDecodeError as error:
-            raise self.fail(error.pos, error.msg.lower()) from error
+            raise self.fail(error.pos, _STRING_PROBLEMS.get(error.msg, error.msg.lower())) from error
         return text, end
 
     def plain(self, index: int) -> tuple[Scalar, int]:
@@ -73,14 +81,15 @@ class _Scanner:
                 return value, index + len(word)
         match = _JSON_NUMBER.match(self.text, index)
         if match is None:
-            got = shown(self.text[index : index + 12]) or "the end of the text"
-            raise self.fail(index, f"wanted a value, got `{got}`")
+            rest = self.text[index : index + 12]
+            got = f"`{shown(rest)}`" if rest else "the end of the text"
+            raise self.fail(index, f"wanted a value, got {got}")
         try:
             number = float(match[0]) if match[2] or match[3] else int(match[0])
         except ValueError as error:
             raise self.fail(index, f"the number is too large: {len(match[0])} digits", "number") from error
         if isinstance(number, float) and not math.isfinite(number):
-            raise self.fail(index, f"wanted a finite number, got {match[0]}", "number")
+            raise self.fail(index, f"wanted a finite number, got {shown(match[0])}", "number")
         return number, match.end()
 
     def sequence(self, index: int, level: int) -> tuple[list[Node], int]:

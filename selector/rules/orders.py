@@ -22,13 +22,15 @@ _CLAUSE = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([^\s,<>=!]+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order: `read` turns a bound as written in a rule into a key, `key` does it for a value of the fact.
+    """An order of the values of facts of one `type`.
 
-    Both raise `ValueError` on what they cannot read, and `key` gives None for a value that stands outside the order
-    (an architecture of another maker): such a value fails every comparison.
+    `read` turns a bound as written in a rule into a key, `key` does it for a value of the fact. Both raise `ValueError`
+    on what they cannot read, and `key` gives None for a value that stands outside the order (an architecture of another
+    maker): such a value fails every comparison.
     """
 
     name: str
+    type: str
     example: str
     read: Callable[[str], object]
     key: Callable[[object], object | None]
@@ -49,10 +51,15 @@ class Order:
         return holds
 
 
+_PEP440_CLAUSE = re.compile(r"\s*(~=|==|!=|<=|>=|<|>)\s*[^\s<>=!~]+\s*")
+
+
 @dataclass(frozen=True, slots=True)
 class _Pep440(Order):
     def comparison(self, text: str) -> Compare:
         """Compile a PEP 440 specifier set; pre-releases take part."""
+        if not all(_PEP440_CLAUSE.fullmatch(part) for part in text.split(",")):
+            raise ValueError(text)
         try:
             bounds = SpecifierSet(text)
         except InvalidSpecifier as error:
@@ -114,6 +121,12 @@ def _cudnn(text: str) -> int:
     return major * (10_000 if major >= _CUDNN_MAJOR_SCALE_CHANGED else 1_000) + minor * 100 + patch
 
 
+def _integer(text: str) -> int:
+    if re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) is None:
+        raise ValueError(text)
+    return int(text)
+
+
 def _same(value: object) -> object:
     return value
 
@@ -121,9 +134,9 @@ def _same(value: object) -> object:
 ORDERS: Mapping[str, Order] = {
     order.name: order
     for order in (
-        Order("number", ">=64", int, _same),
-        Order("capability", ">=sm_80", _capability, _capability_key),
-        Order("cudnn", ">=9.5", _cudnn, _same),
-        _Pep440("pep440", ">=0.6.16rc1", _version, _version),
+        Order("number", "integer", ">=64", _integer, _same),
+        Order("capability", "string", ">=sm_80", _capability, _capability_key),
+        Order("cudnn", "integer", ">=9.5", _cudnn, _same),
+        _Pep440("pep440", "version", ">=0.6.16rc1", _version, _version),
     )
 }

@@ -13,6 +13,8 @@ from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.rules.when import Reader
 
+TARGETS = ("backends", "providers")
+UNREADABLE = "?"
 ACTIONS = ("use", "substitute", "refuse", "entry")
 _ROW_KEYS = ("id", "when", *ACTIONS, "because", "log", "warn", "redecide", "transform", "until", "source")
 _TABLE_KEYS = ("table", "description", "targets", "actions", "requires", "rows")
@@ -106,7 +108,9 @@ class TableReader:
         self.actions = tuple(self.source.strings(keys.get("actions"), "actions", ACTIONS)) or ACTIONS
         requires = tuple(self.source.strings(keys.get("requires"), "requires", self.reader.vocabulary.facts))
         description = self.source.string(keys.get("description"), "description") or ""
-        targets = self.source.string(keys.get("targets"), "targets") or ""
+        targets = self.source.choice(keys.get("targets"), "targets", TARGETS) or (
+            UNREADABLE if "targets" in keys else ""
+        )
         rows = self.rows(keys["rows"])
         return Table(self.table, description, targets, requires, tuple(rows), node.at(self.source.file))
 
@@ -119,6 +123,8 @@ class TableReader:
         rows: dict[str, Row] = {}
         for index, item in enumerate(node.value):
             row = self.row(item, f"rows[{index}]")
+            if row is None:
+                continue
             if row.id in rows:
                 message = f"row `{row.id}` stands twice in table `{self.table}`"
                 hint = f"the first is in line {rows[row.id].place.line}"
@@ -126,13 +132,12 @@ class TableReader:
             rows[row.id] = row
         return list(rows.values())
 
-    def row(self, node: Node, path: str) -> Row:
-        """Read one row; what is wrong with it is noted."""
+    def row(self, node: Node, path: str) -> Row | None:
+        """Read one row; what is wrong with it is noted, and None says that it is no row at all."""
         keys = self.source.mapping(node, path, _ROW_KEYS, required=("id", "because"))
-        name = self.source.string(keys.get("id"), f"{path}.id") or path
-        if not _ID.match(name) and "id" in keys:
-            message = f"row id `{shown(name)}` is not kebab-case (small letters, digits and single hyphens)"
-            self.source.note(keys["id"].at(self.source.file, path), "bad-id", message)
+        if not isinstance(node.value, dict):
+            return None
+        name = self.name(keys.get("id"), f"{path}.id") or path
         when = self.reader.when(keys["when"], f"{self.table}/{name}") if "when" in keys else ALWAYS
         action, target = self.action(node, keys, path)
         text = {
@@ -146,33 +151,43 @@ class TableReader:
             warn, text["transform"], self.redecide(keys.get("redecide"), path), text["until"], text["source"],
         )  # fmt: skip
 
+    def name(self, node: Node | None, path: str) -> str | None:
+        """Read the id of a row."""
+        name = self.source.string(node, path)
+        if node is not None and name is not None and not _ID.match(name):
+            message = f"row id `{shown(name)}` is not kebab-case (small letters, digits and single hyphens)"
+            self.source.note(node.at(self.source.file, path), "bad-id", message)
+        return name
+
     def action(self, node: Node, keys: Mapping[str, Node], path: str) -> tuple[str, str]:
-        """Read the one action of a row."""
+        """Read the one action of a row; both are empty when there is none that could be read."""
         given = [name for name in ACTIONS if name in keys]
         if len(given) != 1:
-            message = f"wanted exactly one of {listing(self.actions)}, got {listing(given) if given else 'none'}"
-            self.source.note(node.at(self.source.file, path), "one-action", message)
-        elif given[0] not in self.actions:
+            written = node.value if isinstance(node.value, dict) else {}
+            meant = {nearest(name, _ROW_KEYS) for name in written if name not in _ROW_KEYS}
+            if given or not meant & {f"did you mean `{action}`?" for action in ACTIONS}:
+                message = f"wanted exactly one of {listing(self.actions)}, got {listing(given) if given else 'none'}"
+                self.source.note(node.at(self.source.file, path), "one-action", message)
+            return "", ""
+        if given[0] not in self.actions:
             message = f"rows of table `{self.table}` do not `{given[0]}`: wanted one of {listing(self.actions)}"
             self.source.note(keys[given[0]].key_at(self.source.file, path), "wrong-action", message)
-        if not given:
-            return "", ""
         target = self.template(keys[given[0]], f"{path}.{given[0]}")
-        return given[0], target or ""
+        return (given[0], target) if target is not None else ("", "")
 
     def template(self, node: Node | None, path: str) -> str | None:
         """Read a text in which ``{fact}`` stands for a value."""
         text = self.source.string(node, path)
         if text is None or node is None:
             return None
-        for name in _FIELD.findall(text):
-            if name not in self.reader.vocabulary.facts:
+        unknown = [name for name in _FIELD.findall(text) if name not in self.reader.vocabulary.facts]
+        for name in unknown:
+            if name not in self.reader.vocabulary.broken:
                 hint = nearest(name, self.reader.vocabulary.facts)
                 self.source.note(
                     node.at(self.source.file, path), "unknown-fact", f"no fact `{shown(name)}` for the template", hint
                 )
-                return None
-        return text
+        return None if unknown else text
 
     def redecide(self, node: Node | None, path: str) -> dict[str, Value]:
         """Read the facts that a refused default takes for granted when the decision is made again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from selector.rules.json_text import read_json
@@ -16,9 +17,9 @@ def read_file(path: Path, name: str | None = None) -> Node:
     Raises `TextError` with the place for whatever keeps it from being read: no such file, a directory, more than
     1 MiB, bytes that are not UTF-8, and all that `read_yaml` and `read_json` refuse.
     """
-    name = name or str(path)
+    name = name or shown(str(path), 4096)
     text = decode(read_bytes(path, name), name)
-    return read_json(text, name) if path.suffix == ".json" else read_yaml(text, name)
+    return read_json(text, name) if path.suffix.lower() == ".json" else read_yaml(text, name)
 
 
 def read_bytes(path: Path, name: str) -> bytes:
@@ -40,7 +41,8 @@ def read_bytes(path: Path, name: str) -> bytes:
 def decode(data: bytes, name: str) -> str:
     """Decode UTF-8 (a byte-order mark is allowed), or say at which line the first bad byte stands."""
     try:
-        return data.decode("utf-8-sig")
+        data = data.removeprefix(codecs.BOM_UTF8)
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)

@@ -40,7 +40,8 @@ class Fact:
 
     `null` says whether null is a value of it (there is none of it); otherwise null means unknown. `special` holds
     words that stand for a value that is not known as a number (a symbolic size): tests of its number are undetermined.
-    `null_word` is what a log line says for null.
+    `null_word` is what a log line says for null. `pattern` is what a value in a rule looks like, so that a misspelt one
+    is found; `on` what a value of the fact looks like where another fact has a value.
     """
 
     name: str
@@ -94,8 +95,6 @@ def _check_string(fact: Fact, value: object) -> Misfit | None:
         return Misfit(f"`{fact.name}`: wanted {one_of(fact.values)}, got `{shown(value)}`", nearest(value, fact.values))
     if not value:
         return Misfit(f"`{fact.name}`: wanted a string, got an empty one")
-    if fact.pattern is not None and not fact.pattern.regex.fullmatch(value):
-        return Misfit(f"`{fact.name}`: wanted a value such as `{fact.pattern.example}`, got `{shown(value)}`")
     return None
 
 
@@ -151,20 +150,21 @@ class Derived:
         """Give the relation of the two facts, or None while one of them is unknown."""
         first, second = facts.get(self.first), facts.get(self.second)
         if self.relation == "equal":
-            return None if first is None or second is None else first == second
-        if not isinstance(first, int) or not isinstance(second, int):
+            return None if first is None or type(first) is not type(second) else first == second
+        if not isinstance(first, int) or not isinstance(second, int) or second == 0:
             return None
         return first % second == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Every fact, named set and package by name."""
+    """Every fact, named set and package by name; `broken` are names whose declaration is wrong, told once already."""
 
     facts: Mapping[str, Fact]
     sets: Mapping[str, tuple[str, tuple[Value, ...]]]
     packages: Mapping[str, Package]
     derived: tuple[Derived, ...] = ()
+    broken: frozenset[str] = frozenset()
     group: Mapping[str, tuple[Fact, ...]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, granted, results, tests
+from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, granted, results
+from selector.rules.orders import ORDERS
 from selector.rules.tables import Row, Table
 
 Outcome = Literal["chosen", "rejected", "undetermined", "not_reached"]
@@ -75,16 +76,25 @@ def needs_newer(row: Row, facts: Facts, abilities: Abilities, versions: Containe
     """
 
     def too_old(test: Test) -> bool:
-        present = test.fact in versions and facts.get(test.fact) is not None
-        return present and test.wanted.startswith(">") and test.holds(facts) is False
+        value = facts.get(test.fact)
+        return test.fact in versions and value is not None and _below(test, value)
 
     ability = ability_of(row, facts, abilities)
     if holds(row, facts, abilities) is not False:
         return []
     if not (granted(row.when, too_old).holds(facts) is True and granted(ability, too_old).holds(facts) is True):
         return []
-    old = {test.fact: test for part in (row.when, ability) for test in tests(part) if too_old(test)}
-    return [result for test in old.values() for result in results(test, facts, "when")]
+    blamed = [*blame(row.when, facts, "when"), *blame(ability, facts, "ability")]
+    old = [result for result in blamed if result.fact in versions and result.held is False]
+    return list({(result.fact, result.wanted): result for result in old}.values())
+
+
+def _below(test: Test, value: object) -> bool:
+    """Whether a version fails its test by lower bounds alone."""
+    if test.op not in ("compare", "min"):
+        return False
+    unmet = [part for part in test.wanted.split(",") if not ORDERS["pep440"].comparison(part)(value)]
+    return bool(unmet) and all(part.strip().startswith(">") for part in unmet)
 
 
 def explain_row(row: Row, facts: Facts, abilities: Abilities, without: Container[str] = ()) -> Step:

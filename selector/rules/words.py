@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import get_args
 
 from selector.rules.fields import Source, kind_of
 from selector.rules.nodes import Node
 from selector.rules.orders import ORDERS
-from selector.rules.problems import nearest
+from selector.rules.problems import nearest, shown
 from selector.rules.vocabulary import Derived, Fact, Group, Package, Pattern, Value, Vocabulary, package_fact
 
 _FACT_KEYS = (
@@ -22,118 +22,175 @@ RESERVED = ("all", "any", "not", "unknown")
 
 def read_vocabulary(node: Node, source: Source) -> Vocabulary:
     """Read the facts, sets and packages; what is wrong is noted in `source`."""
-    keys = source.mapping(node, "", ("facts", "derived", "sets", "packages"), required=("facts",))
-    facts: dict[str, Fact] = {}
-    for name, child in source.mapping(keys.get("facts"), "facts", None).items():
-        fact = _fact(name, child, source)
-        if fact is not None:
-            facts[name] = fact
-    packages = {}
-    for key, child in source.mapping(keys.get("packages"), "packages", None).items():
-        packages[key] = _package(key, child, source)
-    facts |= {fact.name: fact for fact in map(package_fact, packages.values())}
-    derived = [
-        _derived(name, child, source, facts)
-        for name, child in source.mapping(keys.get("derived"), "derived", None).items()
-    ]
-    relations = tuple(relation for relation in derived if relation is not None)
-    sets = {}
-    for name, child in source.mapping(keys.get("sets"), "sets", None).items():
-        found = _set(name, child, source, facts)
-        if found is not None:
-            sets[name] = found
-    return Vocabulary(facts, sets, packages, relations)
+    return _Words(source).read(node)
 
 
-def _fact(name: str, node: Node, source: Source) -> Fact | None:
-    path = f"facts.{name}"
-    _check_name(name, node, source, path)
-    keys = source.mapping(node, path, _FACT_KEYS, required=("type", "group", "about"))
-    kind = source.choice(keys.get("type"), f"{path}.type", _TYPES)
-    group = source.choice(keys.get("group"), f"{path}.group", get_args(Group))
-    if kind is None or group is None:
-        return None
-    return Fact(
-        name,
-        kind,  # type: ignore[arg-type]
-        group,  # type: ignore[arg-type]
-        source.string(keys.get("about"), f"{path}.about") or "",
-        values=tuple(source.strings(keys.get("values"), f"{path}.values")),
-        special=tuple(source.strings(keys.get("special"), f"{path}.special")),
-        minimum=source.integer(keys.get("minimum"), f"{path}.minimum"),
-        unit=source.string(keys.get("unit"), f"{path}.unit"),
-        order=source.choice(keys.get("order"), f"{path}.order", ORDERS),
-        null=bool(source.boolean(keys.get("null"), f"{path}.null")),
-        null_word=source.string(keys.get("null_word"), f"{path}.null_word") or "none",
-        pattern=_pattern(keys.get("pattern"), source, f"{path}.pattern"),
-        on=_pattern(keys.get("on"), source, f"{path}.on", ("fact", "value")),
-    )
+@dataclass(slots=True)
+class _Words:
+    """The vocabulary as far as it is read. A name whose declaration is wrong is `broken`: its uses are not told."""
 
+    source: Source
+    facts: dict[str, Fact] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
 
-def _pattern(node: Node | None, source: Source, path: str, more: tuple[str, ...] = ()) -> Pattern | None:
-    if node is None:
-        return None
-    keys = source.mapping(node, path, ("regex", "example", *more), required=("regex", "example", *more))
-    text = {name: source.string(child, f"{path}.{name}") or "" for name, child in keys.items()}
-    try:
-        regex = re.compile(text.get("regex", ""))
-    except re.error as error:
-        source.note(keys["regex"].at(source.file, path), "bad-value", f"`regex`: not a regular expression: {error}")
-        return None
-    return Pattern(regex, text.get("example", ""), text.get("fact"), text.get("value"))
+    def read(self, node: Node) -> Vocabulary:
+        source = self.source
+        keys = source.mapping(node, "", ("facts", "derived", "sets", "packages"), required=("facts",))
+        for name, child in source.mapping(keys.get("facts"), "facts", None).items():
+            self.add(name, child, f"facts.{name}", self.fact(name, child))
+        packages = {}
+        for key, child in source.mapping(keys.get("packages"), "packages", None).items():
+            packages[key] = self.package(key, child)
+            fact = package_fact(packages[key])
+            self.add(fact.name, child, f"packages.{key}", fact)
+        relations = []
+        for name, child in source.mapping(keys.get("derived"), "derived", None).items():
+            relation, made = self.derived(name, child)
+            self.add(name, child, f"derived.{name}", made)
+            relations += [relation] if relation is not None else []
+        sets = {}
+        for name, child in source.mapping(keys.get("sets"), "sets", None).items():
+            found = self.set(name, child)
+            if found is None:
+                self.broken.add(name)
+            else:
+                sets[name] = found
+        for name, child in source.mapping(keys.get("facts"), "facts", None).items():
+            self.check_on(name, child)
+        return Vocabulary(self.facts, sets, packages, tuple(relations), frozenset(self.broken))
 
+    def add(self, name: str, node: Node, path: str, fact: Fact | None) -> None:
+        """Take a fact in, unless its name is no name or is taken."""
+        place = node.key_at(self.source.file, path)
+        if not _NAME.match(name) or name in RESERVED:
+            wanted = "small letters, digits, `_`, `-` and dots, and none of the reserved words"
+            self.source.note(place, "bad-name", f"`{shown(name)}` is no name for a fact: wanted {wanted}")
+        elif name in self.facts:
+            self.source.note(place, "declared-twice", f"the fact `{name}` is declared already")
+        if fact is None:
+            self.broken.add(name)
+        else:
+            self.facts.setdefault(name, fact)
 
-def _check_name(name: str, node: Node, source: Source, path: str) -> None:
-    if not _NAME.match(name) or name in RESERVED:
-        wanted = "small letters, digits, `_`, `-` and dots, and none of the reserved words"
-        message = f"`{name}` is no name for a fact: wanted {wanted}"
-        source.note(node.key_at(source.file, path), "bad-name", message)
+    def fact(self, name: str, node: Node) -> Fact | None:
+        """Read one fact; None when its type, group or order is wrong."""
+        path, source = f"facts.{name}", self.source
+        keys = source.mapping(node, path, _FACT_KEYS, required=("type", "group", "about"))
+        kind = source.choice(keys.get("type"), f"{path}.type", _TYPES)
+        group = source.choice(keys.get("group"), f"{path}.group", get_args(Group))
+        order = source.choice(keys.get("order"), f"{path}.order", ORDERS)
+        about = source.string(keys.get("about"), f"{path}.about") or ""
+        if order is not None and kind is not None and ORDERS[order].type != kind:
+            message = f"`order`: `{order}` orders facts of the type {ORDERS[order].type}, not {kind}"
+            source.note(keys["order"].at(source.file, f"{path}.order"), "wrong-order", message)
+            return None
+        if kind is None or group is None or ("order" in keys and order is None):
+            return None
+        return Fact(
+            name,
+            kind,  # type: ignore[arg-type]
+            group,  # type: ignore[arg-type]
+            about,
+            values=tuple(source.strings(keys.get("values"), f"{path}.values")),
+            special=tuple(source.strings(keys.get("special"), f"{path}.special")),
+            minimum=source.integer(keys.get("minimum"), f"{path}.minimum"),
+            unit=source.string(keys.get("unit"), f"{path}.unit"),
+            order=order,
+            null=bool(source.boolean(keys.get("null"), f"{path}.null")),
+            null_word=source.string(keys.get("null_word"), f"{path}.null_word") or "none",
+            pattern=self.pattern(keys.get("pattern"), f"{path}.pattern"),
+            on=self.pattern(keys.get("on"), f"{path}.on", ("fact", "value")),
+        )
 
+    def pattern(self, node: Node | None, path: str, more: tuple[str, ...] = ()) -> Pattern | None:
+        """Read a pattern for the text of a value."""
+        if node is None:
+            return None
+        wanted = ("regex", "example", *more)
+        keys = self.source.mapping(node, path, wanted, required=wanted)
+        text = {name: self.source.string(child, f"{path}.{name}") or "" for name, child in keys.items()}
+        try:
+            regex = re.compile(text.get("regex", ""))
+        except re.error as error:
+            place = keys["regex"].at(self.source.file, path)
+            self.source.note(place, "bad-value", f"`regex`: not a regular expression: {error}")
+            return None
+        return Pattern(regex, text.get("example", ""), text.get("fact"), text.get("value"))
 
-def _package(key: str, node: Node, source: Source) -> Package:
-    path = f"packages.{key}"
-    _check_name(key, node, source, path)
-    keys = source.mapping(node, path, ("distributions", "modules", "symbols", "about"), required=("distributions",))
-    distributions, modules, symbols = (
-        tuple(source.strings(keys.get(name), f"{path}.{name}")) for name in ("distributions", "modules", "symbols")
-    )
-    return Package(key, distributions, modules, symbols, source.string(keys.get("about"), f"{path}.about") or "")
+    def check_on(self, name: str, node: Node) -> None:
+        """Check that a pattern depends on a fact that there is."""
+        fact = self.facts.get(name)
+        other = fact.on.fact if fact is not None and fact.on is not None else None
+        if other and other not in self.facts and other not in self.broken:
+            self.unknown_fact(node, f"facts.{name}.on", other)
 
+    def unknown_fact(self, node: Node, path: str, name: str) -> None:
+        """Note a fact that nobody declares."""
+        place = node.at(self.source.file, path)
+        self.source.note(place, "unknown-fact", f"no fact `{shown(name)}`", nearest(name, self.facts))
 
-def _derived(name: str, node: Node, source: Source, facts: dict[str, Fact]) -> Derived | None:
-    path = f"derived.{name}"
-    keys = source.mapping(node, path, ("relation", "of", "about"), required=("relation", "of"))
-    relation = source.choice(keys.get("relation"), f"{path}.relation", ("equal", "divisible"))
-    of = source.strings(keys.get("of"), f"{path}.of", facts)
-    if relation is None or len(of) != 2:  # noqa: PLR2004 - a relation has two sides
-        source.note(node.at(source.file, path), "bad-value", f"`{name}`: wanted a relation of two facts")
-        return None
-    about = source.string(keys.get("about"), f"{path}.about") or ""
-    facts[name] = Fact(name, "boolean", "derived", about)
-    return Derived(name, relation, of[0], of[1])  # type: ignore[arg-type]
+    def package(self, key: str, node: Node) -> Package:
+        """Read one package."""
+        path, source = f"packages.{key}", self.source
+        known = ("distributions", "modules", "symbols", "about")
+        keys = source.mapping(node, path, known, required=("distributions",))
+        distributions, modules, symbols = (
+            tuple(source.strings(keys.get(name), f"{path}.{name}")) for name in known[:3]
+        )
+        about = source.string(keys.get("about"), f"{path}.about") or ""
+        return Package(key, distributions, modules, symbols, about)
 
+    def derived(self, name: str, node: Node) -> tuple[Derived | None, Fact | None]:
+        """Read one relation of two facts, and the fact that it makes."""
+        path, source = f"derived.{name}", self.source
+        keys = source.mapping(node, path, ("relation", "of", "about"), required=("relation", "of"))
+        relation = source.choice(keys.get("relation"), f"{path}.relation", ("equal", "divisible"))
+        known = {**self.facts, **dict.fromkeys(self.broken)}
+        items = source.items(keys.get("of"), f"{path}.of")
+        of = source.strings(keys.get("of"), f"{path}.of", known)
+        about = source.string(keys.get("about"), f"{path}.about") or ""
+        if relation is None or len(of) < len(items) or "of" not in keys or not set(of) <= self.facts.keys():
+            return None, None
+        place = keys["of"].at(source.file, f"{path}.of")
+        if len(of) != 2:  # noqa: PLR2004 - a relation has two sides
+            source.note(place, "bad-value", f"`{name}`: wanted two facts, got {len(of)}")
+            return None, None
+        numbers = all(self.facts[fact].type == "integer" for fact in of)
+        if relation == "divisible" and not numbers:
+            source.note(place, "not-a-number", f"`{name}`: `divisible` asks for two integers")
+            return None, None
+        made = Fact(name, "boolean", "derived", about)
+        return Derived(name, relation, of[0], of[1]), made  # type: ignore[arg-type]
 
-def _set(name: str, node: Node, source: Source, facts: Mapping[str, Fact]) -> tuple[str, tuple[Value, ...]] | None:
-    path = f"sets.{name}"
-    keys = source.mapping(node, path, ("fact", "values", "about"), required=("fact", "values"))
-    owner = source.string(keys.get("fact"), f"{path}.fact")
-    if owner is None:
-        return None
-    if owner not in facts:
-        source.note(keys["fact"].at(source.file, path), "unknown-fact", f"no fact `{owner}`", nearest(owner, facts))
-        return None
-    values: list[Value] = []
-    for index, item in enumerate(source.items(keys.get("values"), f"{path}.values")):
-        place = item.at(source.file, f"{path}.values[{index}]")
-        if isinstance(item.value, dict | list) or item.value is None or isinstance(item.value, float):
-            source.note(place, "bad-value", f"wanted a value of `{owner}`, got {kind_of(item)}")
-            continue
-        misfit = None if _is_pattern(facts[owner], item.value) else facts[owner].misfit(item.value)
+    def set(self, name: str, node: Node) -> tuple[str, tuple[Value, ...]] | None:
+        """Read one named set of values."""
+        path, source = f"sets.{name}", self.source
+        keys = source.mapping(node, path, ("fact", "values", "about"), required=("fact", "values"))
+        owner = source.string(keys.get("fact"), f"{path}.fact")
+        if owner is None or owner not in self.facts:
+            if owner is not None and owner not in self.broken:
+                self.unknown_fact(keys["fact"], path, owner)
+            return None
+        values: list[Value] = []
+        items = source.items(keys.get("values"), f"{path}.values")
+        if not items and "values" in keys and isinstance(keys["values"].value, list):
+            source.note(
+                keys["values"].at(source.file, path), "bad-value", "`values`: wanted at least one value, got none"
+            )
+        for index, item in enumerate(items):
+            values += self.value(self.facts[owner], item, f"{path}.values[{index}]")
+        return (owner, tuple(values)) if values else None
+
+    def value(self, fact: Fact, item: Node, path: str) -> list[Value]:
+        """Read one value of a set, noting one that does not belong to the fact."""
+        place = item.at(self.source.file, path)
+        if isinstance(item.value, dict | list | float) or item.value is None:
+            self.source.note(place, "bad-value", f"wanted a value of `{fact.name}`, got {kind_of(item)}")
+            return []
+        if isinstance(item.value, str) and fact.matches_pattern(item.value) is not None:
+            return [item.value]
+        misfit = fact.misfit(item.value)
         if misfit is not None:
-            source.note(place, "bad-value", misfit.message, misfit.hint)
-        values.append(item.value)
-    return owner, tuple(values)
-
-
-def _is_pattern(fact: Fact, value: object) -> bool:
-    return isinstance(value, str) and fact.matches_pattern(value) is not None
+            self.source.note(place, "bad-value", misfit.message, misfit.hint)
+            return []
+        return [item.value]

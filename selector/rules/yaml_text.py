@@ -13,6 +13,9 @@ from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, MOST_NODES, Node, Scal
 from selector.rules.problems import Place, shown
 
 _Event = Any  # the stubs of PyYAML know neither anchors nor tags of events
+_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufeff\uff00-\ufffd\U00010000-\U0010ffff]")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_MOST_DIGITS = 1000
 _INT = re.compile(r"[-+]?[0-9]+\Z")
 _HEX = re.compile(r"0x[0-9a-fA-F]+\Z|0o[0-7]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -30,18 +33,24 @@ def read_yaml(text: str, file: str) -> Node:
     """
     if len(text) > MOST_BYTES:
         raise failure(Place(file), "too-large", f"wanted at most {MOST_BYTES} bytes, got more")
+    bad = _NOT_ALLOWED.search(text)
+    if bad is not None:
+        message = f"character U+{ord(bad[0]):04X} is not allowed in YAML"
+        raise failure(_place(text, bad.start(), file), "yaml-syntax", message)
     try:
         return _Composer(text, file).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         raise failure(place, "yaml-syntax", _sentence(error.problem or str(error)), _yaml_hint(text, place)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        message = f"character {error.character!r} is not allowed in YAML"
-        raise failure(Place(file, line, 1), "yaml-syntax", message) from error
     except yaml.YAMLError as error:
         raise failure(Place(file), "yaml-syntax", _sentence(str(error))) from error
+
+
+def _place(text: str, index: int, file: str) -> Place:
+    """Find line and column of a character; a line ends as YAML says, with CR, LF or both."""
+    ends = [match.end() for match in _LINE_END.finditer(text, 0, index)]
+    return Place(file, len(ends) + 1, index - (ends[-1] if ends else 0) + 1)
 
 
 def _sentence(text: str) -> str:
@@ -86,7 +95,7 @@ class _Composer:
             return self.alias(event, level, key)
         self.counted(event, 1)
         if event.tag is not None:
-            raise self.fail(event, "tag", f"tags are not allowed, got `{event.tag}`")
+            raise self.fail(event, "tag", f"tags are not allowed, got `{shown(event.tag)}`")
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
@@ -109,7 +118,7 @@ class _Composer:
         target = self.anchors.get(event.anchor)
         if target is None:
             said = "an alias of itself" if event.anchor in self.anchors else "an alias without an anchor"
-            raise self.fail(event, "alias", f"`*{event.anchor}` is {said}")
+            raise self.fail(event, "alias", f"`*{shown(event.anchor)}` is {said}")
         size, levels = _extent(target)
         self.counted(event, size)
         if level + levels - 1 > MOST_LEVELS:
@@ -141,6 +150,9 @@ class _Composer:
         if not isinstance(value, str):
             raise self.fail(event, "key-type", f"wanted a string as key, got {shown(value)}", "quote it")
         self.counted(event, 1)
+        if event.anchor is not None:
+            mark: Any = event.start_mark
+            self.anchors[event.anchor] = Node(value, mark.line + 1, mark.column + 1)
         return value
 
     def scalar(self, event: _Event) -> Scalar:
@@ -156,6 +168,8 @@ class _Composer:
 
 
 def _number(text: str) -> Scalar:
+    if len(text) > _MOST_DIGITS and (_INT.match(text) or _HEX.match(text)):
+        raise ValueError(text)
     if _INT.match(text):
         return int(text)
     if _HEX.match(text):
