@@ -32,7 +32,8 @@ class Backend:
 
     `default_name` is how the log line of a platform default names it. `reads` maps a block to its fields, each with the
     values it takes (empty: whatever the config allows). `unbound` is the fact that is taken as absent when the kernel
-    fails to bind, for a backend without providers; `conditional` tells that an ability is written.
+    fails to bind, for a backend without providers; `takes` names what the kernel may be told beside
+    its config; `conditional` tells that an ability is written.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Backend:
     reads: Options = field(default_factory=dict)
     providers: tuple[str, ...] = ()
     unbound: str | None = None
+    takes: tuple[str, ...] = ()
     conditional: bool = False
 
 
@@ -130,7 +132,7 @@ class CatalogReader:
     def backend(self, name: str, node: Node, providers: Mapping[str, object]) -> Backend:
         """Read one backend."""
         path = f"backends.{name}"
-        known = ("about", "ability", "unverified", "default_name", "reads", "providers", "unbound")
+        known = ("about", "ability", "unverified", "default_name", "reads", "providers", "unbound", "takes")
         keys = self.source.mapping(node, path, known, required=("about",))
         cautions = self.source.items(keys.get("unverified"), f"{path}.unverified")
         return Backend(
@@ -143,6 +145,7 @@ class CatalogReader:
             self.reads(keys.get("reads"), f"{path}.reads"),
             tuple(self.source.strings(keys.get("providers"), f"{path}.providers", providers)),
             self.source.choice(keys.get("unbound"), f"{path}.unbound", self.reader.vocabulary.facts),
+            takes=tuple(self.source.strings(keys.get("takes"), f"{path}.takes")),
             conditional="ability" in keys,
         )
 

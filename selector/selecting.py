@@ -63,7 +63,8 @@ class Selector:
         self.machines = self._machines(facts, device)
         self.machine = self.machines[device] if len(self.machines) > 1 else self.machines[0]
         self.choices, self.policy = self._choices(config, backend, policy, env)
-        self.plans: dict[object, object] = {}  # what `selector.dispatch` bound, by call signature
+        self.plans: dict[object, object] = {}  # what `selector.dispatch` decided, by call signature
+        self.kernels: dict[object, object] = {}  # and what it bound
 
     def _machines(self, facts: Mapping[str, object] | str | Path | None, device: int) -> list[dict[str, Value]]:
         """Read the facts once for each device that they list, the chosen one in its place."""
@@ -115,7 +116,7 @@ class Selector:
         """Give the same selector for another machine's facts."""
         other = copy.copy(self)
         other.machine = dict(machine)
-        other.plans = {}
+        other.plans, other.kernels = {}, {}
         return other
 
     def select(

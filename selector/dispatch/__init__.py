@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from selector.dispatch.plans import Alignment, Plan, plan_for, this_machine
+from selector.dispatch.plans import Alignment, Plan, described, plan_for, this_machine
 from selector.rules.vocabulary import Value
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from backends.masks import Mask
+    from backends.prepare import MaskPlan
     from selector.selecting import Selector
 
 __all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine"]
 
 
-def attention(
+def attention(  # noqa: PLR0913 - the arguments of attention, each with a meaning of its own
     q: Tensor,
     k: Tensor,
     v: Tensor,
     *,
-    mask: Mask | None = None,
+    mask: Mask | MaskPlan | None = None,
     causal: bool | Alignment | None = None,
     scale: float | None = None,
     selector: Selector | None = None,
     role: str = "self",
+    options: Mapping[str, object] | None = None,
     **layer: Value,
 ) -> Tensor:
     """Compute attention with the backend that the rules choose for this call.
 
     `q` is `[batch, seq_q, heads, head_dim]`, `k` and `v` are `[batch, seq_kv, kv_heads, head_dim]`, of one dtype and
     device; the result has the shape and dtype of `q`. `mask` is a description from `backends.masks`, which names what
-    it hides; nothing is guessed from a shape. `causal` names its alignment (`True` alone is allowed when there are as
-    many keys as queries). `scale` defaults to ``head_dim ** -0.5``. A query that sees no key gives zeros. `layer` are
-    further facts of the request: `model`, `role_category`, `mask_free`, `compile`.
+    it hides (nothing is guessed from a shape), or what `backends.prepare_mask` made of one. `causal` names its
+    alignment (`True` alone is allowed when there are as many keys as queries). `scale` defaults to ``head_dim ** -0.5``.
+    A query that sees no key gives zeros. `layer` are further facts of the request: `model`, `role_category`,
+    `mask_free`, `compile`. `options` are what a kernel may want to know beside its config (`layer`, the layer's name,
+    and `calibration`, for Skip-Softmax).
 
     The decision is made once for each signature of call and kept by the selector. Raises `SelectionRefusedError` when
     the rules refuse the call, `ValueError` for arguments that fit no attention.
     """
-    plan = plan_for(q, k, v, mask=mask, causal=causal, selector=selector, role=role, **layer)
+    mask = described(mask)
+    plan = plan_for(q, k, v, mask=mask, causal=causal, selector=selector, role=role, options=options, **layer)
     return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)

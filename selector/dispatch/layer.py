@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from backends.masks import Mask
+    from backends.prepare import MaskPlan
     from selector.decision import Decision
     from selector.rules.vocabulary import Value
     from selector.selecting import Selector
@@ -41,25 +42,41 @@ class Attention(nn.Module):
     """
 
     def __init__(
-        self, role: str = "self", *, selector: Selector | None = None, scale: float | None = None, **layer: Value
+        self,
+        role: str = "self",
+        *,
+        selector: Selector | None = None,
+        scale: float | None = None,
+        options: Mapping[str, object] | None = None,
+        **layer: Value,
     ) -> None:
         """Decide for the layer."""
         super().__init__()
         self.role = role
         self.scale = scale
         self.selector = selector or this_machine()
+        self.options = options
         self.layer = layer
         self.decision: Decision = self.selector.select(role, call=None, **layer)
         self._calls: dict[int, tuple[Plan, int]] = {}
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None = None, causal: bool | Alignment | None = None
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | MaskPlan | None = None,
+        causal: bool | Alignment | None = None,
     ) -> Tensor:
         """Compute attention; tensors, mask and causal as in `selector.attention`."""
+        plain = described(mask)
         layer = {name: value for name, value in self.layer.items() if name not in _OF_TENSORS}
-        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=self.selector, role=self.role, **layer)
+        plan = plan_for(
+            q, k, v, mask=plain, causal=causal, selector=self.selector, role=self.role, options=self.options, **layer
+        )
         self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
-        return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=self.scale)
+        return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
 
     def report(self) -> tuple[Ran, ...]:
         """Tell every signature of call that the layer has met, in the order of the first of each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from backends.interface import Causal, Kernel
     from backends.masks import Mask
+    from backends.prepare import MaskPlan
 
 _RANK = 4
 Alignment = Literal["top_left", "bottom_right"]
@@ -25,11 +27,15 @@ Alignment = Literal["top_left", "bottom_right"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one call signature gets: the decision, and the kernel bound for it."""
+    """What one call signature gets: the decision, and the kernel bound for it.
+
+    `options` are kept so that what they name lives as long as the plan does.
+    """
 
     decision: Decision
     kernel: Kernel
     causal: Causal | None
+    options: Mapping[str, object] | None = None
 
 
 @functools.cache
@@ -47,6 +53,7 @@ def plan_for(
     causal: bool | Alignment | None = None,
     selector: Selector | None = None,
     role: str = "self",
+    options: Mapping[str, object] | None = None,
     **layer: Value,
 ) -> Plan:
     """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
@@ -57,15 +64,23 @@ def plan_for(
     bias = getattr(mask, "bias", None)
     matches = bias is None or bias.dtype == q.dtype
     tensors = (q.dtype, q.device, q.shape[1:], k.shape[1:])
-    signature = (role, *tensors, kind, per_head, matches, causal, *sorted(layer.items(), key=str))
+    more = tuple((name, item if isinstance(item, str) else id(item)) for name, item in (options or {}).items())
+    signature = (role, *tensors, kind, per_head, matches, causal, more, *sorted(layer.items(), key=str))
     plan = selector.plans.get(signature)
     if not isinstance(plan, Plan):
         alignment = _alignment(causal, q.shape[1], k.shape[1])
         call = {**_call_facts(q, k, alignment), "mask": kind, "mask_per_head": per_head, "mask_matches_dtype": matches}
         request = _request(role, layer, call, selector)
-        plan = replace(_bind(selector, request, q.device), causal=alignment)
+        plan = replace(_bind(selector, request, q.device, options or {}), causal=alignment, options=options)
         selector.plans[signature] = plan
     return plan
+
+
+def described(mask: Mask | MaskPlan | None) -> Mask | None:
+    """Give the mask that a prepared one came to, or the mask itself."""
+    from backends.prepare import MaskPlan
+
+    return mask.mask if isinstance(mask, MaskPlan) else mask
 
 
 def _check_ranks(**tensors: Tensor) -> None:
@@ -116,36 +131,50 @@ def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], sele
     )
 
 
-def _bind(selector: Selector, request: Request, device: object) -> Plan:
+def _bind(selector: Selector, request: Request, device: object, options: Mapping[str, object]) -> Plan:
     """Decide and bind; a default that does not bind is decided again without it, a configured one is refused."""
-    from backends.interface import BindError, Geometry  # torch and kernels on first use alone
-    from backends.registry import load
+    from backends.interface import BindError  # torch and kernels on first use alone
 
     absent: list[str] = []
     failures: list[str] = []
-    call = request.call or {}
     while True:
         decision = selector.resolve(request, absent).ensure()
-        backend = str(decision.backend)
-        geometry = Geometry(
-            int(call["head_dim"] or 0), int(call["num_heads"] or 0), int(call["num_kv_heads"] or 0), str(call["dtype"]),
-            str(device), decision.provider,
-        )  # fmt: skip
-        blocks: Mapping[str, object] = decision.spec.blocks() if decision.spec is not None else {}
         try:
-            kernel = load(backend).bind(blocks, geometry)
+            kernel = _kernel(selector, decision, request.call or {}, str(device), options)
         except BindError as error:
             fact = _unbound(selector, decision)
             if decision.source != "platform" or fact is None or fact in absent:
                 raise SelectionRefusedError(_refused(decision, str(error))) from error
             absent.append(fact)
-            failures.append(f"{backend} was chosen by default, but its kernel does not bind: {error}")
+            failures.append(f"{decision.backend} was chosen by default, but its kernel does not bind: {error}")
             continue
         origin = getattr(kernel, "origin", None)
         build = None if origin is None else str(origin)
         decision = replace(decision, warnings=(*failures, *decision.warnings), build=build)
         _announce(decision)
         return Plan(decision, kernel, None)
+
+
+def _kernel(
+    selector: Selector, decision: Decision, call: Mapping[str, Value], device: str, options: Mapping[str, object]
+) -> Kernel:
+    """Bind the kernel of a decision, or give the one that is bound for the same geometry already."""
+    from backends.interface import Geometry
+    from backends.registry import load
+
+    backend = selector.rules.backends[str(decision.backend)]
+    head_dim, heads, kv_heads = (int(call[name] or 0) for name in ("head_dim", "num_heads", "num_kv_heads"))
+    geometry = Geometry(head_dim, heads, kv_heads, str(call["dtype"]), device, decision.provider)
+    blocks: dict[str, object] = {}
+    if decision.spec is not None:
+        blocks |= decision.spec.blocks()
+    blocks |= {name: options[name] for name in backend.takes if name in options}
+    key = (backend.name, geometry, json.dumps(blocks, default=id, sort_keys=True))
+    kernel: Kernel | None = selector.kernels.get(key)  # type: ignore[assignment]
+    if kernel is None:
+        kernel = load(backend.name).bind(blocks, geometry)
+        selector.kernels[key] = kernel
+    return kernel
 
 
 def _unbound(selector: Selector, decision: Decision) -> str | None:

@@ -33,6 +33,7 @@ class BackendEntry(Document):
     unverified: list[Caution] = optional("Where it may run though nobody has shown it.")
     default_name: Text = optional("Its name in the log line of a platform default; left out, its own.")
     unbound: FactName = optional("The fact that is taken as absent when its kernel fails to bind.")
+    takes: list[Text] = optional("What the kernel may be told beside its config.")
     reads: Annotated[object, Def("reads")] = optional("The config blocks it reads.")
     providers: list[Text] = optional("The builds of its kernel, where there are several.")
 
