@@ -261,7 +261,7 @@ class CatalogReader:
     def role(self, node: Node, path: str) -> ModelRole:
         """Read one role of a model."""
         supplied = ("head_dim", "num_heads", "num_kv_heads")
-        known = (*supplied, "category", "mask", "layers", "compiled", "shapes")
+        known = (*supplied, "category", "mask", "layers", "compiled", "shapes", "same_as")
         keys = self.source.mapping(node, path, known)
         masks = self.reader.vocabulary.facts["mask"].values if "mask" in self.reader.vocabulary.facts else ()
         compiled = self.source.mapping(keys.get("compiled"), f"{path}.compiled", supplied)

@@ -36,7 +36,7 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     `q` is `[batch, seq_q, heads, head_dim]`, `k` and `v` are `[batch, seq_kv, kv_heads, head_dim]`, of one dtype and
     device; the result has the shape and dtype of `q`. `mask` is a description from `backends.masks`, which names what
     it hides (nothing is guessed from a shape), or what `backends.prepare_mask` made of one. `causal` names its
-    alignment (`True` alone is allowed when there are as many keys as queries). `scale` defaults to ``head_dim ** -0.5``.
+    alignment (`True` alone is allowed when there are as many keys as queries). `scale` defaults to ``head_dim**-0.5``.
     A query that sees no key gives zeros. `layer` are further facts of the request: `model`, `role_category`,
     `mask_free`, `compile`. `options` are what a kernel may want to know beside its config (`layer`, the layer's name,
     and `calibration`, for Skip-Softmax).

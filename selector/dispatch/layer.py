@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from selector.dispatch.plans import Alignment, Plan, plan_for, this_machine
+from selector.dispatch.plans import Alignment, Plan, described, plan_for, this_machine
 
 if TYPE_CHECKING:
     from torch import Tensor
