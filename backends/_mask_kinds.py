@@ -5,7 +5,7 @@ Built by the functions of `backends.masks`, which check what they are given; not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from backends._checks import CallShape
+    from backends.packing import Rows
 
 Kind = Literal[
     "none",
@@ -105,13 +106,13 @@ class KeyLengths(Mask):
 
     def leading_keys(self, call: CallShape) -> int:
         """The longest of the lengths."""
-        return max(self.per_batch(call.batch), default=0)
+        return max((0, *self.per_batch(call.batch)))
 
     def visible(self, call: CallShape, device: torch.device) -> Tensor | None:
         """`[batch or 1, 1, 1, seq_kv]`, one comparison a batch, so that no length is copied to the device."""
         import torch
 
-        if min(self.per_batch(call.batch), default=call.seq_len_kv) >= call.seq_len_kv:
+        if min((call.seq_len_kv, *self.per_batch(call.batch))) == call.seq_len_kv:
             return None
         positions = torch.arange(call.seq_len_kv, device=device)
         rows = (self.uniform,) if self.uniform is not None else self.per_batch(call.batch)
@@ -128,6 +129,8 @@ class KeyPadding(Mask):
 
     kind = "key_padding"
     keep: Tensor
+    packings: dict[str, Rows] = field(default_factory=dict, init=False, repr=False)
+    """How a kernel packs the tokens of each side, kept for its next call: `keep` must not be written to after one."""
 
     @property
     def device(self) -> torch.device | None:
@@ -152,10 +155,18 @@ class KeyAndQueryPadding(Mask):
     kind = "key_and_query_padding"
     keep_q: Tensor
     keep_k: Tensor
+    lengths: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """Of queries and of keys in each batch, where the host knows both and all padding comes last; else None."""
+    packings: dict[str, Rows] = field(default_factory=dict, init=False, repr=False)
+    """See `KeyPadding.packings`."""
 
     @property
     def device(self) -> torch.device | None:
         return self.keep_k.device
+
+    def leading_keys(self, call: CallShape) -> int:
+        """The longest of the lengths, where they are known."""
+        return call.seq_len_kv if self.lengths is None else max((0, *self.lengths[1]))
 
     def misfit(self, call: CallShape) -> str | None:
         return _unequal("`keep_q` [batch, seq_q]", (call.batch, call.seq_len_q), tuple(self.keep_q.shape)) or _unequal(
@@ -164,7 +175,7 @@ class KeyAndQueryPadding(Mask):
 
     def visible(self, call: CallShape, device: torch.device) -> Tensor | None:  # noqa: ARG002 - known to fit
         """The keys alone, `[batch, 1, 1, seq_kv]`: a mask of every pair would be `seq_q` times the size."""
-        return self.keep_k[:, None, None, :]
+        return self.keep_k[:, None, None, : call.seq_len_kv]
 
     def live_queries(self) -> Tensor | None:
         """`[batch, 1, seq_q, 1]`."""

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _PYTHON = re.compile(r"```python\n(.*?)```\n\n```output\n(.*?)```", re.DOTALL)
 _COLUMNS = "100"
+_TABLE = re.compile(r"<!-- backends -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,25 @@ def examples(file: Path) -> Iterator[Example]:
     text = file.read_text(encoding="utf-8")
     for match in _CONSOLE.finditer(text):
         yield Example(file, match[0], f"```console\n{_console(match[1])}```")
+    for match in _TABLE.finditer(text):
+        yield Example(file, match[0], f"<!-- backends -->\n{_backends()}<!-- end -->")
     for match in _PYTHON.finditer(text):
         present = f"```python\n{match[1]}```\n\n```output\n{_python(match[1])}```"
         yield Example(file, match[0], present)
+
+
+def _backends() -> str:
+    """Make the table of backends from the rules: what each is, what it needs, and what it reads."""
+    from selector.rules.conditions import tests
+    from selector.ruleset import shipped
+
+    lines = ["| backend | what it is | builds | asks about | config blocks |", "|---|---|---|---|---|"]
+    for backend in shipped().backends.values():
+        asked = ", ".join(f"`{fact}`" for fact in dict.fromkeys(test.fact for test in tests(backend.ability)))
+        builds = ", ".join(f"`{name}`" for name in backend.providers)
+        blocks = ", ".join(f"`{block}`" for block in backend.reads)
+        lines.append(f"| `{backend.name}` | {backend.about} | {builds or '–'} | {asked or '–'} | {blocks or '–'} |")
+    return "\n".join(lines) + "\n"
 
 
 def _console(block: str) -> str:

@@ -110,10 +110,8 @@ BAD_MACHINES: list[tuple[object, tuple[str, str, str, str | None]]] = [
     ({"platform": "cuda", "arch": 90}, misfit("arch", "wanted a string, got the number 90")),
     ({"platform": "cuda", "arch": ""}, misfit("arch", "wanted a string, got an empty one")),
     ({"platform": "cuda", "arch": ["sm_90"]}, misfit("arch", "wanted a string, got a list")),
-    *[({"platform": "cuda", "arch": arch}, misfit("arch", f"{ARCH}, got `{arch}`"))
-      for arch in ("sm_9", "SM_90", "sm90", "sm-90", "sm_90a", "sm_1000", "sm_090")],
     *[({"platform": "cuda", "arch": arch}, misfit("arch", f"{ARCH} on cuda, got `{arch}`"))
-      for arch in ("9.0", "gfx942", "Hopper", "sm_x")],
+      for arch in ("sm_9", "SM_90", "sm90", "sm-90", "sm_90a", "sm_1000", "sm_090", "9.0", "gfx942", "Hopper", "sm_x")],
     ({"cudnn": 9.5}, misfit("cudnn", "wanted an integer, got the number 9.5")),
     ({"cudnn": 91002.0}, misfit("cudnn", "wanted an integer, got the number 91002.0")),
     ({"cudnn": "91002"}, misfit("cudnn", "wanted an integer, got the string `91002`")),
@@ -153,8 +151,6 @@ BAD_MACHINES: list[tuple[object, tuple[str, str, str, str | None]]] = [
      ("unusable", "wrong-type", "`unusable`: wanted a mapping, got the string `flashinfer`", None)),
     ({"devices": {}}, ("devices", "wrong-type", "`devices`: wanted a list of mappings, got a mapping", None)),
     ({"devices": 1}, ("devices", "wrong-type", "`devices`: wanted a list of mappings, got the number 1", None)),
-    ({"platform": "cuda", "devices": [{"arch": "sm90"}]},
-     ("devices[0].arch", "bad-value", f"`arch`: {ARCH}, got `sm90`", None)),
     ({"devices": [{}, {"arc": "sm_90"}]},
      ("devices[1].arc", "unknown-key", "no key `arc` here", "did you mean `arch`?")),
     ({"arch": "sm_90", "devices": [{"arch": "sm_90"}]},
@@ -170,21 +166,11 @@ def test_facts_that_are_refused(facts: object, expected: tuple[str, str, str, st
     assert told_of_machine(facts) == [problem("facts", *expected)]
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "9.0", "sm_9"])
-def test_an_architecture_may_be_anything_where_the_platform_is_not_known(arch: str) -> None:
-    """The form that CUDA wants is asked for on CUDA; what begins like it and is not it is a slip anywhere."""
-    told = told_of_machine({"arch": arch})
-
-    assert bool(told) is arch.startswith("sm_")
-
-
-@pytest.mark.xfail(
-    reason="elsewhere than on CUDA an architecture is any string, but one that resembles CUDA's is refused", strict=True
-)
-@pytest.mark.parametrize("arch", ["sm_9", "SM_90", "sm90"])
-def test_an_architecture_elsewhere_is_any_string(arch: str) -> None:
-    """Another maker's names are its own business."""
-    assert machine({"platform": "musa", "arch": arch}) == {"platform": "musa", "arch": arch}
+@pytest.mark.parametrize("arch", ["gfx942", "9.0", "sm_9", "SM_90", "sm90", "Ascend 910B"])
+@pytest.mark.parametrize("platform", [None, "rocm", "musa", "cpu"])
+def test_an_architecture_elsewhere_is_any_string(platform: str | None, arch: str) -> None:
+    """Another maker's names are its own business, and so is one whose platform is not known."""
+    assert machine({"platform": platform, "arch": arch})["arch"] == arch
 
 
 def test_every_problem_of_the_facts_is_told_at_once() -> None:
@@ -236,12 +222,22 @@ def test_a_device_that_is_not_listed(device: int) -> None:
 
 def test_every_device_is_checked() -> None:
     """Not only the one that is asked about."""
-    facts = {"platform": "cuda", "devices": [{"arch": "sm_90"}, {"arch": "sm90"}, {"cudnn": "x"}]}
+    facts = {"platform": "cuda", "devices": [{"arch": "sm_90"}, {"arch": 5}, {"cudnn": "x"}]}
 
     assert [str(fault.path) for fault in read_machine(facts, WORDS)[0]] == [
         "('devices', 1, 'arch')",
         "('devices', 2, 'cudnn')",
     ]
+
+
+@pytest.mark.xfail(
+    reason="the form of an architecture is checked where it is flat: of one device, at no place", strict=True
+)
+def test_the_architecture_of_every_device_is_checked_in_its_place() -> None:
+    """Not only that of the one that is asked about."""
+    facts = {"platform": "cuda", "devices": [{"arch": "sm90"}, {"arch": "gfx942"}]}
+
+    assert [fault.path for fault in read_machine(facts, WORDS)[0]] == [("devices", 0, "arch"), ("devices", 1, "arch")]
 
 
 @pytest.mark.parametrize(

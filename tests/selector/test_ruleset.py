@@ -11,7 +11,6 @@ from selector import data
 from selector.rules.problems import TableError
 from selector.ruleset import FILES, TABLES, RuleSet, load_rules, shipped
 from tests.selector.rules.folders import default, file, refusals
-from tests.selector.rules.texts import bug
 
 
 def test_the_shipped_rules_load_without_a_problem_and_at_once() -> None:
@@ -127,7 +126,7 @@ def test_the_digest_is_the_same_wherever_and_in_whatever_order_files_stand(rules
         ("empty", "empty: no-rules: the rules folder holds no rule file (*.yaml)"),
         ("missing", "missing: unreadable: cannot read the rules folder: no such file or directory"),
         ("file", "file: unreadable: cannot read the rules folder: not a directory"),
-        ("a\0b", "a\0b: unreadable: cannot read the rules folder: embedded null byte"),
+        ("a\0b", "a\\x00b: unreadable: cannot read the rules folder: embedded null byte"),
         ("a\ud800b", "a\\ud800b: unreadable: cannot read the rules folder: 'utf-8' codec can't encode character"),
     ],
     ids=ascii,
@@ -146,7 +145,6 @@ def test_a_folder_without_rules_is_refused(
     assert str(caught.value).startswith(said)
 
 
-@bug("the name is cut to sixty characters")
 def test_a_folder_is_told_by_its_whole_name(tmp_path: Path) -> None:
     """A place can be gone to, however long it is."""
     folder = tmp_path / ("x" * 100)

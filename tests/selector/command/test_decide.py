@@ -81,6 +81,28 @@ def test_an_id_is_anything_and_comes_back(identity: object) -> None:
     assert answer({"id": identity, "x": 1})["id"] == identity
 
 
+@pytest.mark.parametrize(
+    ("line", "identity"),
+    [
+        (b'{"id": 7, "x": 1, "x": 2}', 7),
+        (b'{"id": [7], "x": NaN}', [7]),
+        (b'{"x": 1e999, "id": "seven"}', "seven"),
+        (b'{"id": 7, "id": 8}', 8),
+        (b'{"id": NaN}', None),
+        (b'{"id": 1e999, "x": 1, "x": 1}', None),
+        (b'{"id": 7', None),
+        (b'{"id": 7, "x": "\xff"}', None),
+        (b"[" * 100_000, None),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_an_id_comes_back_where_the_line_can_be_understood(line: bytes, identity: object) -> None:
+    """Though it is not valid."""
+    told = answer(line)
+
+    assert (told["id"], told["error"]["code"]) == (identity, "invalid")
+
+
 def test_without_an_id_it_is_null() -> None:
     """The key is there all the same."""
     assert answer(GOOD)["id"] is None
@@ -157,32 +179,48 @@ def test_one_of_several_devices_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "begin", "column"),
+    [
+        (b"", "wanted a value, got", 1),
+        (b"x", "wanted a value, got `x`", 1),
+        (b"{", "wanted a key in double quotes", 2),
+        (b'{"id": 1', "wanted `,` or `}`", 9),
+        (b'{"id": 1}}', "wanted the end of the text", 10),
+        (b'{"id": 1} {}', "wanted the end of the text", 11),
+        (b"{'id': 1}", "wanted a key in double quotes", 2),
+        (b'{"id": 1,}', "wanted a value after the comma, got `}`", 10),
+        (b'{"id" 1}', "wanted `:` after the key", 7),
+        (b'{"id": "\t"}', "", 9),
+        (b'{"id": "x', "", 8),
+        (b'{"id": NaN}', "wanted a value, got `NaN", 8),
+        (b'{"id": -Infinity}', "wanted a value, got `-Infinity", 8),
+        (b'{"id": 1e999}', "wanted a finite number, got 1e999", 8),
+        (b'{"id": ' + b"9" * 5000 + b"}", "the number is too large: 5000 digits", 8),
+        (b'{"id": 1, "id": 1}', "key `id` stands twice", 11),
+        (b'{"a": {"b": 1, "b": 2}}', "key `b` stands twice", 16),
+        (b'{"a": 1 // no\n}', "wanted `,` or `}`", 9),
+        (b"[" * 65, "wanted at most 64 levels, got more", 65),
+        (b'{"a":' * 100_000, "wanted at most 64 levels, got more", 321),
+        (b"\x00", "wanted a value, got", 1),
+        (b"\xef\xbb\xbf", "wanted a value, got", 1),
+        (b'{"id": "\xff"}', "wanted UTF-8, got byte 0xff", 9),
+        (b"\xff\xfe{\x00}\x00", "wanted UTF-8, got byte 0xff", 1),
+        (b'{"id": "\xed\xa0\x80"}', "wanted UTF-8, got byte 0xed", 9),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_line_that_is_no_json(line: bytes, begin: str, column: int) -> None:
+    """What was wanted, what is there, and the column."""
+    code, message, path = error(line)
+
+    assert (code, path) == ("invalid", None)
+    assert message.startswith(begin)
+    assert message.endswith(f" at column {column}")
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"", "wanted a value, got `the end of the text` at column 1"),
-        (b"x", "wanted a value, got `x` at column 1"),
-        (b"{", "wanted a key in double quotes at column 2"),
-        (b'{"id": 1', "wanted `,` or `}` at column 9"),
-        (b'{"id": 1}}', "wanted the end of the text after the value at column 10"),
-        (b'{"id": 1} {}', "wanted the end of the text after the value at column 11"),
-        (b"{'id': 1}", "wanted a key in double quotes at column 2"),
-        (b'{"id": 1,}', "wanted a value after the comma, got `}` at column 10"),
-        (b'{"id" 1}', "wanted `:` after the key at column 7"),
-        (b'{"id": "\t"}', "invalid control character at at column 9"),
-        (b'{"id": NaN}', "wanted a value, got `NaN}` at column 8"),
-        (b'{"id": -Infinity}', "wanted a value, got `-Infinity}` at column 8"),
-        (b'{"id": 1e999}', "wanted a finite number, got 1e999 at column 8"),
-        (b'{"id": ' + b"9" * 5000 + b"}", "the number is too large: 5000 digits at column 8"),
-        (b'{"id": 1, "id": 1}', "key `id` stands twice at column 11"),
-        (b'{"a": {"b": 1, "b": 2}}', "key `b` stands twice at column 16"),
-        (b'{"a": 1 // no\n}', "wanted `,` or `}` at column 9"),
-        (b"[" * 65, "wanted at most 64 levels, got more at column 65"),
-        (b'{"a":' * 100_000, "wanted at most 64 levels, got more at column 321"),
-        (b"\x00", "wanted a value, got `\x00` at column 1"),
-        (b"\xef\xbb\xbf", "wanted a value, got `the end of the text` at column 1"),
-        (b'{"id": "\xff"}', "wanted UTF-8, got byte 0xff at column 9"),
-        (b"\xff\xfe{\x00}\x00", "wanted UTF-8, got byte 0xff at column 1"),
-        (b'{"id": "\xed\xa0\x80"}', "wanted UTF-8, got byte 0xed at column 9"),
         (b"[]", "wanted a JSON object, got a list"),
         (b"[{}]", "wanted a JSON object, got a list"),
         (b"5", "wanted a JSON object, got the number 5"),
@@ -191,10 +229,9 @@ def test_one_of_several_devices_is_asked() -> None:
         (b"true", "wanted a JSON object, got true"),
         (None, f"the line is too long: wanted at most {MOST_BYTES} bytes"),
     ],
-    ids=lambda value: repr(value)[:30],
 )
-def test_a_line_that_is_no_json_object(line: bytes | None, message: str) -> None:
-    """What was wanted, what is there, and the column."""
+def test_a_line_that_is_no_object(line: bytes | None, message: str) -> None:
+    """What it is instead."""
     assert error(line) == ("invalid", message, None)
 
 
@@ -226,8 +263,8 @@ def test_a_line_that_is_no_json_object(line: bytes | None, message: str) -> None
         ({"facts": {"platform": "cuda", "packages": {"flash-attn": 2.1}}},
          "`packages.flash-attn`: wanted a version as a string, got the number 2.1 (quote it)",
          "facts.packages.flash-attn"),
-        ({"facts": {"platform": "cuda", "devices": [{"arch": "sm90"}]}},
-         "`arch`: wanted a value such as `sm_90`, got `sm90`", "facts.devices[0].arch"),
+        ({"facts": {"platform": "cuda", "devices": [{"arch": 90}]}},
+         "`arch`: wanted a string, got the number 90", "facts.devices[0].arch"),
     ],
     ids=lambda value: repr(value)[:40],
 )  # fmt: skip
@@ -266,6 +303,13 @@ def test_two_defaults_exclude_each_other_whatever_else_is_wrong() -> None:
     )
 
 
+def test_two_defaults_exclude_each_other_in_a_line_that_is_no_json() -> None:
+    """Where it can be understood."""
+    line = b'{"config": {"default": "FLASH_ATTN"}, "backend": "SAGE_ATTN", "x": 1, "x": NaN}'
+
+    assert error(line)[0] == "mutually_exclusive"
+
+
 def test_what_is_not_valid_goes_before_what_is_refused() -> None:
     """A refusal is told where all else is well."""
     line = {"facts": CPU, "backend": "SAGE_ATTN"}
@@ -300,7 +344,7 @@ def test_without_the_flag_there_is_no_trace() -> None:
 
 
 def test_the_trace_has_each_table_row_and_condition() -> None:
-    """Its outcome, and per condition the fact, the value, what was asked, whether it held, and a code."""
+    """All rows of each table, with what became of them, and of each test what it wanted and got."""
     call = {"mask": "none", "dtype": "bfloat16"}
     line = {"facts": cuda("sm_120", FI, None), "request": {"head_dim": 64, "call": call}, "backend": "FLASH_ATTN"}
 
@@ -503,6 +547,8 @@ HUGE = {
     "many roles": b'{"facts":{"platform":"cpu"},"config":{"per_role":{'
     + b",".join(b'"r%d":"auto"' % i for i in range(40_000)) + b"}}}",
     "many numbers": b'{"facts":{"platform":"cpu"},"expect":[' + b",".join([b"1"] * 500_000) + b"]}",
+    "many lists": b'{"expect":[' + b",".join([b"[]"] * 340_000) + b"]}",
+    "many devices": b'{"facts":{"devices":[' + b",".join([b'{"x":1}'] * 120_000) + b"]}}",
 }  # fmt: skip
 
 
@@ -516,20 +562,10 @@ def test_a_line_of_any_size_is_answered_in_bounds(name: str) -> None:
     assert_in_bounds(ran)
 
 
-TOO_MUCH = {
-    "many faults": b"{" + b",".join(b'"%d":1' % i for i in range(90_000)) + b"}",
-    "many devices": b'{"facts":{"devices":[' + b",".join([b'{"x":1}'] * 120_000) + b"]}}",
-    "many lists": b'{"expect":[' + b",".join([b"[]"] * 340_000) + b"]}",
-}
-
-
-@pytest.mark.xfail(
-    reason="faults are not bounded in number, nor are values in JSON of more than 64 brackets", strict=True
-)
-@pytest.mark.parametrize("name", TOO_MUCH)
-def test_a_line_of_many_values_is_answered_in_bounds(name: str) -> None:
+@pytest.mark.xfail(reason="faults are not bounded in number", strict=True)
+def test_a_line_of_many_faults_is_answered_in_bounds() -> None:
     """As above."""
-    assert_in_bounds(process("decide", stdin=TOO_MUCH[name]))
+    assert_in_bounds(process("decide", stdin=b"{" + b",".join(b'"%d":1' % i for i in range(90_000)) + b"}"))
 
 
 def test_a_missing_file_ends_the_process_with_status_2() -> None:
@@ -614,7 +650,7 @@ PARTS = ["facts", "request", "config", "backend", "env", "policy", "expect", "id
 
 
 @given(line=st.dictionaries(st.sampled_from(PARTS), plain))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_line_holds_it_is_answered(line: dict[str, object]) -> None:
     """With a backend or with an error."""
     told = answer(line, trace=True)

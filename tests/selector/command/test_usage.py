@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -150,6 +151,23 @@ def test_a_complaint_that_nobody_hears_is_made_all_the_same(monkeypatch: pytest.
     monkeypatch.setattr(sys, "stderr", Deaf())
 
     assert complain("text") == 2
+
+
+@pytest.mark.parametrize("arguments", [["decide"], ["validate"]])
+def test_a_reader_that_left_ends_it_quietly(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 0, whatever was still to be said."""
+    path = tmp_path / "lines"
+    path.write_text('{"facts": {"platform": "cpu"}}\n' * 2000, encoding="utf-8")
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    with os.fdopen(writing, "w") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        status = main([*arguments, *([str(path)] if arguments == ["decide"] else [])])
+
+    assert (status, capsys.readouterr().err) == (0, "")
 
 
 def test_streams_that_cannot_be_reconfigured_are_left_alone(

@@ -9,7 +9,6 @@ import pytest
 from selector.rules.problems import TableError
 from selector.ruleset import load_rules, shipped
 from tests.selector.rules.folders import explicit, file, refusals
-from tests.selector.rules.texts import bug
 
 _BACK = "substitution-cycle: substitutions lead back to where they began:"
 
@@ -98,7 +97,6 @@ def test_two_cycles_are_two_problems(tmp_path: Path) -> None:
     assert [one.split(": ")[0] for one in refusals(tmp_path)] == ["explicit.yaml:7:5", "explicit.yaml:8:5"]
 
 
-@bug("a target that is read from a fact is left out of the search, and the decision never ends")
 def test_a_backend_that_is_put_in_its_own_place_is_a_cycle(tmp_path: Path) -> None:
     """The fact `backend` names the backend that the row stands in for."""
     explicit(tmp_path, 'id: a, when: {backend: SAGE_ATTN}, substitute: "{backend}"')
@@ -123,7 +121,6 @@ def _calls_while_loading(folder: Path) -> int:
     return count
 
 
-@bug("every path through the substitutions is tried")
 def test_the_search_for_cycles_does_not_grow_with_the_number_of_paths(tmp_path: Path) -> None:
     """Seven backends that each may stand in for every other have thousands of paths, and few rows."""
     names = [name for name in shipped().backends if name not in {"TORCH_SDPA", "TRTLLM_ATTN"}]

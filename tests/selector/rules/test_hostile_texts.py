@@ -64,15 +64,12 @@ def test_yaml_is_read_or_refused_within_bounds(expression: str, outcome: tuple[s
     assert found.mib < 150
 
 
-_SLOW = pytest.mark.xfail(strict=True, reason="half a million values take two seconds")
-
-
 @pytest.mark.parametrize(
     ("expression", "outcome"),
     [
         ('"[" * 1_000_000', ("too-deep",)),
         ("'{\"\":' * 200_000", ("too-deep",)),
-        pytest.param('"[" + "1," * 520_000 + "1]"', ("read", "too-large"), marks=_SLOW),
+        ('"[" + "1," * 520_000 + "1]"', ("too-large",)),
         ('"[" + "1," * 99_000 + "1]"', ("read",)),
         ("'{' + ','.join('\"%x\":1' % n for n in range(90_000)) + '}'", ("read",)),
         ('"9" * 1_000_000', ("number",)),

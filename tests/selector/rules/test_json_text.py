@@ -6,7 +6,7 @@ import pytest
 
 from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, Plain, follow
-from tests.selector.rules.texts import bug, nested, refusal, same, short
+from tests.selector.rules.texts import nested, refusal, same, short
 
 _VALUE = "json-syntax: wanted a value, got"
 _END = "json-syntax: wanted the end of the text after the value"
@@ -42,8 +42,8 @@ def test_a_text_is_its_value(text: str, value: Plain) -> None:
         ("'a'", f"f:1:1: {_VALUE} `'a'`"), ("// x", f"f:1:1: {_VALUE} `// x`"), ("# x", f"f:1:1: {_VALUE} `# x`"),
         ("-", f"f:1:1: {_VALUE} `-`"), ("+1", f"f:1:1: {_VALUE} `+1`"), (".5", f"f:1:1: {_VALUE} `.5`"),
         ("NaN", f"f:1:1: {_VALUE} `NaN`"), ("[Infinity]", f"f:1:2: {_VALUE} `Infinity]`"),
-        ("-Infinity", f"f:1:1: {_VALUE} `-Infinity`"), ("\ufeff1", f"f:1:1: {_VALUE} `\ufeff1`"),
-        ("a" * 50, f"f:1:1: {_VALUE} `{'a' * 12}`"), ("\xa01", f"f:1:1: {_VALUE} `\xa01`"),
+        ("-Infinity", f"f:1:1: {_VALUE} `-Infinity`"), ("\ufeff1", f"f:1:1: {_VALUE} `\\ufeff1`"),
+        ("a" * 50, f"f:1:1: {_VALUE} `{'a' * 12}`"), ("\xa01", f"f:1:1: {_VALUE} `\\xa01`"),
         ("]", f"f:1:1: {_VALUE} `]`"), ("[,1]", f"f:1:2: {_VALUE} `,1]`"), ("[1,,2]", f"f:1:4: {_VALUE} `,2]`"),
         ("01", f"f:1:2: {_END}"), ("-01", f"f:1:3: {_END}"), ("1.", f"f:1:2: {_END}"), ("1.e3", f"f:1:2: {_END}"),
         ("1e", f"f:1:2: {_END}"),
@@ -95,10 +95,10 @@ def test_a_text_that_breaks_off_is_placed(text: str, place: str) -> None:
 @pytest.mark.parametrize(
     ("text", "flaw"),
     [
-        pytest.param("[\n  foo\n]", "\n", marks=bug("what follows is told with its line break")),
-        pytest.param("[", "`the end of the text`", marks=bug("the end is told as if it were code")),
-        pytest.param('["a', "starting at", marks=bug("the sentence breaks off")),
-        pytest.param('"\t"', "character at", marks=bug("the sentence breaks off")),
+        ("[\n  foo\n]", "\n"),
+        ("[", "`the end of the text`"),
+        ('["a', "starting at"),
+        ('"\t"', "character at"),
     ],
     ids=short,
 )
@@ -107,7 +107,6 @@ def test_a_message_is_one_whole_sentence(text: str, flaw: str) -> None:
     assert flaw not in refusal(read_json, text)
 
 
-@bug("a number that is not finite is told in full")
 def test_a_message_stays_short_whatever_the_text_holds() -> None:
     """What is quoted from a text is cut."""
     assert len(refusal(read_json, "1e" + "9" * 2000)) < 200

@@ -171,7 +171,6 @@ def test_a_word_that_is_asked_for_is_a_value(when: str, facts: dict[str, Value],
     assert truth(when, facts) is answer
 
 
-@pytest.mark.xfail(strict=True, reason="in a list or set the word still counts as unknown")
 @pytest.mark.parametrize("when", ["head_dim: [symbolic, 64]", "head_dim: {in: [symbolic]}", "head_dim: {in: traced}"])
 def test_a_word_that_is_asked_for_in_a_list_is_found(when: str) -> None:
     """Asking for the word among others is asking for it."""

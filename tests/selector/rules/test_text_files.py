@@ -120,7 +120,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [("a\x00b.yaml", "a\x00b.yaml"), ("a\ud800b.yaml", "a\\ud800b.yaml")], ids=["nul", "surrogate"]
+    ("name", "place"), [("a\x00b.yaml", "a\\x00b.yaml"), ("a\ud800b.yaml", "a\\ud800b.yaml")], ids=["nul", "surrogate"]
 )
 def test_a_name_that_no_file_can_have_is_refused(name: str, place: str) -> None:
     """NUL and half a character in a name are told without failing on the name itself."""
@@ -130,12 +130,11 @@ def test_a_name_that_no_file_can_have_is_refused(name: str, place: str) -> None:
     assert said.encode()
 
 
-@pytest.mark.xfail(strict=True, raises=UnicodeEncodeError, reason="the name is told as the system gave it")
 def test_a_name_that_is_not_utf_8_can_be_told(tmp_path: Path) -> None:
     """A name of bytes that are no text still makes a message that can be written as UTF-8."""
     path = tmp_path / os.fsdecode(b"\xff.yaml")
 
-    assert _said(path, path.name).encode()
+    assert _said(path) == f"{tmp_path}{os.sep}\\udcff.yaml: unreadable: cannot read the file: no such file or directory"
 
 
 def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
@@ -158,7 +157,6 @@ def test_the_bound_itself_is_allowed(tmp_path: Path) -> None:
     assert len(read_bytes(path, "x")) == MOST_BYTES
 
 
-@pytest.mark.xfail(strict=True, reason="the mark is not counted when the byte is looked up")
 def test_a_bad_byte_after_a_byte_order_mark_is_the_one_that_is_told() -> None:
     """The mark moves no place and no byte."""
     with pytest.raises(TextError, match=r"\Af:1:4: not-utf-8: wanted UTF-8, got byte 0xff\Z"):

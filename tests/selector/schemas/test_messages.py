@@ -33,7 +33,6 @@ FACTS: list[tuple[object, str, str, str, str | None]] = [
     ),
     ({"arch": 90}, "arch", "bad-value", "`arch`: wanted a string, got the number 90", None),
     ({"arch": ""}, "arch", "bad-value", "`arch`: wanted a string, got an empty one", None),
-    ({"arch": "SM_90"}, "arch", "bad-value", "`arch`: wanted a value such as `sm_90`, got `SM_90`", None),
     (
         {"platform": "cuda", "arch": "gfx942"},
         "arch",
@@ -90,6 +89,16 @@ def test_says_what_is_wrong_with_facts(facts: object, path: str, code: str, mess
 
     assert told("facts", facts) == [line("facts", path, code, message, hint)]
     assert schema_faults("facts", facts) == faults
+
+
+@pytest.mark.xfail(strict=True, reason="the schema holds facts to the form that only rules are held to")
+@pytest.mark.parametrize("facts", [{"arch": "SM_90"}, {"platform": "rocm", "arch": "sm_90a"}])
+def test_any_text_is_an_architecture_away_from_cuda(facts: object) -> None:
+    """Other makers name their architectures as they like."""
+    faults, _ = read_machine(facts, shipped().vocabulary)
+
+    assert faults == []
+    assert schema_faults("facts", facts) == []
 
 
 REQUESTS: list[object] = [

@@ -1,0 +1,246 @@
+"""Builds of FlashAttention: where their two functions are found, what is asked of them, and how they are called.
+
+Versions 2, 3 and 4 have the same arguments in different places and return a tensor, a tuple, or either. So queries,
+keys and values are all that is passed by position, and every other argument is looked for in the signature by its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+
+from backends.interface import BindError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    from torch import Tensor
+
+BYTES_READ = 16
+"""Kernels load so many bytes at once: every row has to start at a multiple of them."""
+PACKING = ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
+# Functions that know no window may be older than the alignment of a causal mask to the bottom right corner.
+WANTED: Mapping[str, tuple[str, ...]] = {
+    "flash_attn_func": ("softmax_scale", "causal", "window_size"),
+    "flash_attn_varlen_func": (*PACKING, "softmax_scale", "causal", "window_size"),
+}
+"""The functions of a build and the keywords that each must have."""
+
+
+class Source(NamedTuple):
+    """A module that holds a build, and the distribution that brings it."""
+
+    module: str
+    distribution: str
+
+
+PROVIDERS: Mapping[str, tuple[Source, ...]] = {
+    "fa4": (Source("flash_attn.cute", "flash-attn-4"),),
+    "fa3": (Source("flash_attn_interface", "flash-attn-3"), Source("fa3_fwd_interface", "fa3-fwd")),
+    "fa2": (Source("flash_attn", "flash-attn"),),
+}
+"""The modules of each build, of which the first that is there counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where bound code came from: a module or a repository, and its version where that is known."""
+
+    source: str
+    version: str | None
+
+    def __str__(self) -> str:
+        return f"`{self.source}` {self.version or '(version unknown)'}"
+
+
+class Functions(NamedTuple):
+    """What a build consists of, as the package has it or as torch operators."""
+
+    dense: Callable[..., object]
+    varlen: Callable[..., object]
+
+
+_BOUND: list[Functions] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Functions that were found and checked; `number` is their place among all that were bound."""
+
+    origin: Origin
+    number: int
+    operators: Functions
+
+    def dense(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, causal: bool) -> Tensor:
+        """Attention of `[batch, seq, heads, head_dim]`; causal is aligned bottom right. Traced as one operator."""
+        run = self.operators.dense if torch.compiler.is_compiling() else _dense
+        return cast("Tensor", run(q, k, v, scale, causal, self.number))
+
+    def varlen(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        offsets: tuple[Tensor, Tensor],
+        longest: tuple[int, int],
+        scale: float | None,
+    ) -> Tensor:
+        """Attention of packed sequences `[tokens, heads, head_dim]`, each query within its own sequence."""
+        run = self.operators.varlen if torch.compiler.is_compiling() else _varlen
+        return cast("Tensor", run(q, k, v, *offsets, *longest, scale, self.number))
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed distribution, or None where it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """Where modules and versions come from: this interpreter, unless a test says otherwise."""
+
+    importer: Callable[[str], ModuleType] = importlib.import_module
+    version: Callable[[str], str | None] = installed_version
+
+    def build(self, name: str, provider: str) -> Build:
+        """The build of a provider, imported; raises `BindError` where none is there, or one is broken."""
+        absences: list[ModuleNotFoundError] = []
+        for source in PROVIDERS[provider]:
+            found = self._module(name, source)
+            if not isinstance(found, ModuleNotFoundError):
+                return build_of(name, provider, found, Origin(source.module, self.version(source.distribution)))
+            absences.append(found)
+        wanted = " or ".join(f"`{source.module}`" for source in PROVIDERS[provider])
+        got = "; ".join(
+            f"{error}{self._hidden(source)}" for source, error in zip(PROVIDERS[provider], absences, strict=True)
+        )
+        raise BindError(f"`{name}`: wanted the module {wanted}, got {got}") from absences[0]
+
+    def _module(self, name: str, source: Source) -> ModuleType | ModuleNotFoundError:
+        try:
+            return self.importer(source.module)
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and f"{source.module}.".startswith(f"{error.name}."):
+                return error
+            raise BindError(
+                f"`{name}`: wanted a module `{source.module}` that can be imported, got {type(error).__name__}: {error}"
+            ) from error
+
+    def _hidden(self, source: Source) -> str:
+        version = self.version(source.distribution)
+        return "" if version is None else f" although `{source.distribution}` {version} is installed"
+
+
+def build_of(name: str, family: str, module: ModuleType, origin: Origin) -> Build:
+    """The build in an imported module; raises `BindError` unless its functions have the keywords that are needed."""
+    functions = Functions(*(_checked(name, module, function, origin) for function in WANTED))
+    if functions not in _BOUND:
+        _BOUND.append(functions)
+    return Build(origin, _BOUND.index(functions), _operators(family))
+
+
+def _checked(name: str, module: ModuleType, function: str, origin: Origin) -> Callable[..., object]:
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise BindError(f"`{name}`: wanted `{function}` in {origin}, got none")
+    try:
+        known = inspect.signature(found).parameters
+    except (TypeError, ValueError) as error:
+        raise BindError(f"`{name}`: wanted a signature of `{function}` in {origin}, got none: {error}") from error
+    unknown = [f"`{keyword}`" for keyword in WANTED[function] if keyword not in known]
+    if unknown:
+        raise BindError(
+            f"`{name}`: wanted `{function}` of {origin} to take {', '.join(unknown)}, got ({', '.join(known)})"
+        )
+    return cast("Callable[..., object]", found)
+
+
+@cache
+def _operators(family: str) -> Functions:
+    """A family's two operators, registered the first time that it is bound."""
+    dense = torch.library.custom_op(
+        f"attention_selector::{family}_dense",
+        lambda *call: _dense(*call).contiguous(),
+        mutates_args=(),
+        schema="(Tensor q, Tensor k, Tensor v, float? scale, bool causal, int number) -> Tensor",
+    )
+    varlen = torch.library.custom_op(
+        f"attention_selector::{family}_varlen",
+        lambda *call: _varlen(*call).contiguous(),
+        mutates_args=(),
+        schema="(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, "
+        "SymInt max_seqlen_k, float? scale, int number) -> Tensor",
+    )
+    for operator in (dense, varlen):
+        operator.register_fake(_fake)
+    return Functions(dense, varlen)
+
+
+def _fake(q: Tensor, *_: object) -> Tensor:
+    return q.new_empty(q.shape)
+
+
+def _dense(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: bool, number: int) -> Tensor:  # noqa: FBT001, PLR0917 - an operator's arguments
+    with _on(q.device):
+        return _output(
+            _BOUND[number].dense(_readable(q), _readable(k), _readable(v), softmax_scale=scale, causal=causal)
+        )
+
+
+def _varlen(  # noqa: PLR0913, PLR0917 - an operator's arguments
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    scale: float | None,
+    number: int,
+) -> Tensor:
+    with _on(q.device):
+        return _output(
+            _BOUND[number].varlen(
+                _readable(q),
+                _readable(k),
+                _readable(v),
+                cu_seqlens_q=cu_seqlens_q,
+                cu_seqlens_k=cu_seqlens_k,
+                max_seqlen_q=max_seqlen_q,
+                max_seqlen_k=max_seqlen_k,
+                softmax_scale=scale,
+                causal=False,
+            )
+        )
+
+
+def _on(device: torch.device) -> AbstractContextManager[object]:
+    """That device as the current one: not every build looks where its tensors are before it launches."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _output(result: object) -> Tensor:
+    """The output alone: whatever follows it in a tuple (the logarithms of the sums of weights) is not asked for."""
+    return cast("Tensor", result[0] if isinstance(result, tuple) else result)
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    """The tensor, copied where its last dimension is strided, a dimension is expanded, or a row is not aligned."""
+    step = BYTES_READ // tensor.element_size()
+    *outer, last = tensor.stride()
+    aligned = all(stride and stride % step == 0 for stride in outer) and tensor.data_ptr() % BYTES_READ == 0
+    return tensor if aligned and last == 1 else tensor.clone(memory_format=torch.contiguous_format)
