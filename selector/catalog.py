@@ -253,7 +253,8 @@ class CatalogReader:
             if name in alike:
                 where = f"{path}.{name}"
                 keys = self.source.mapping(nodes[name], where, ("same_as",))
-                other = self.source.choice(keys.get("same_as"), f"{where}.same_as", roles)
+                plain = [other for other in nodes if other not in alike]
+                other = self.source.choice(keys.get("same_as"), f"{where}.same_as", plain)
                 if other is not None:
                     roles[name] = roles[other]
         return {name: roles[name] for name in nodes if name in roles}

@@ -110,7 +110,11 @@ class AttentionSpec(_Block):
     def blocks(self) -> dict[str, dict[str, Value]]:
         """Give the blocks that were written, each with the fields that were."""
         given = {name: getattr(self, name) for name in BLOCKS}
-        return {name: block.model_dump(exclude_none=True) for name, block in given.items() if block is not None}
+        return {
+            name: block.model_dump(exclude_none=True, exclude_unset=True)
+            for name, block in given.items()
+            if block is not None
+        }
 
 
 class AttentionConfig(_Block):

@@ -89,7 +89,8 @@ class Source:
         text = self.string(node, path)
         if node is None or text is None or text in known:
             return text
-        message = f"`{last(path)}`: wanted one of {listing(list(known))}, got `{shown(text)}`"
+        wanted = f"one of {listing(list(known))}" if known else "a name that is known here, where there is none"
+        message = f"`{last(path)}`: wanted {wanted}, got `{shown(text)}`"
         self.note(node.at(self.file, path), "unknown-name", message, nearest(text, known))
         return None
 

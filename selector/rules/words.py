@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from selector.rules.fields import Source, kind_of
-from selector.rules.nodes import Node
+from selector.rules.nodes import Node, follow
 from selector.rules.orders import ORDERS
 from selector.rules.problems import nearest, shown
 from selector.rules.vocabulary import Derived, Fact, Group, Package, Pattern, Value, Vocabulary, package_fact
@@ -36,7 +36,8 @@ class _Words:
     def read(self, node: Node) -> Vocabulary:
         source = self.source
         keys = source.mapping(node, "", ("facts", "derived", "sets", "packages"), required=("facts",))
-        for name, child in source.mapping(keys.get("facts"), "facts", None).items():
+        declared = source.mapping(keys.get("facts"), "facts", None)
+        for name, child in declared.items():
             self.add(name, child, f"facts.{name}", self.fact(name, child))
         packages = {}
         for key, child in source.mapping(keys.get("packages"), "packages", None).items():
@@ -55,7 +56,7 @@ class _Words:
                 self.broken.add(name)
             else:
                 sets[name] = found
-        for name, child in source.mapping(keys.get("facts"), "facts", None).items():
+        for name, child in declared.items():
             self.check_on(name, child)
         return Vocabulary(self.facts, sets, packages, tuple(relations), frozenset(self.broken))
 
@@ -122,7 +123,7 @@ class _Words:
         fact = self.facts.get(name)
         other = fact.on.fact if fact is not None and fact.on is not None else None
         if other and other not in self.facts and other not in self.broken:
-            self.unknown_fact(node, f"facts.{name}.on", other)
+            self.unknown_fact(follow(node, ("on", "fact")), f"facts.{name}.on", other)
 
     def unknown_fact(self, node: Node, path: str, name: str) -> None:
         """Note a fact that nobody declares."""

@@ -54,11 +54,8 @@ def _string(fact: Fact) -> Json:
         return {"anyOf": [text, {"enum": list(fact.values)}], **wanted("a backend name")}
     if fact.values:
         return {"enum": list(fact.values), **wanted(one_of(fact.values))}
-    if fact.pattern is None:
-        return {**text, **wanted("a string")}
-    pattern = f"^(?:{fact.pattern.regex.pattern})$"
-    example = fact.pattern.example
-    return {**text, "pattern": pattern, "examples": [example], **wanted(f"a value such as `{example}`")}
+    examples = {} if fact.pattern is None else {"examples": [fact.pattern.example]}
+    return {**text, **examples, **wanted("a string")}
 
 
 def _version(_fact: Fact) -> Json:

@@ -166,7 +166,7 @@ def test_hidden_keys_may_hold_anything(provider: str, kind: str) -> None:
     """No number comes of values that are not finite where a mask hides them."""
     (q, k, v), mask = SIZES.qkv(), MASKS[kind](SIZES)
     assert mask is not None
-    seen = masks.to_keep(mask, q.shape, k.shape).any(dim=2).expand(2, 1, 99)[:, 0]
+    seen = masks.to_keep(mask, q.shape, k.shape).any(dim=2).expand(2, 1, 99)[:, 0].to(v.device)
     garbage = v.masked_fill(~seen[:, :, None, None], float("nan"))
 
     out = bind(provider, SIZES)(q, k, garbage, mask=mask)

@@ -406,7 +406,7 @@ def test_a_default_is_never_refused_unless_no_kernel_could(
     decision = decide(machine, layer)
 
     if decision.error is not None:
-        assert decision.error.message.endswith("KV heads evenly")
+        assert "KV heads evenly" in decision.error.message
 
 
 KNOWABLE: dict[str, list[Value]] = {
