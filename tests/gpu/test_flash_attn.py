@@ -47,7 +47,7 @@ def bind(provider: str, sizes: Sizes) -> Kernel:
     try:
         return flash_attn.BACKEND.bind({}, replace(sizes.geometry, provider=provider))
     except BindError as error:
-        is_absent = isinstance(error.__cause__, ModuleNotFoundError)
+        is_absent = isinstance(error.__cause__, ModuleNotFoundError) or "version unknown" in str(error)
         if not is_absent and sizes.dtype == torch.bfloat16:
             raise
         pytest.skip(str(error))

@@ -473,10 +473,11 @@ def test_a_spec_knows_whether_it_leaves_the_choice_open() -> None:
 
 
 def test_a_spec_gives_the_blocks_that_were_written() -> None:
-    """Fields that are null are left out; those of a block that was written have their defaults."""
-    spec = AttentionSpec(backend=TRTLLM, quant=AttnQuantSpec(dtype_qk="int8"))
+    """Each with the fields that were; what is null or left to its default is not there."""
+    spec = AttentionSpec(backend=TRTLLM, quant=AttnQuantSpec(dtype_qk="int8", k_block_size=16, dtype_vo=None))
 
-    assert spec.blocks() == {"quant": {"dtype_qk": "int8", "q_block_size": 1, "k_block_size": 16}}
+    assert spec.blocks() == {"quant": {"dtype_qk": "int8", "k_block_size": 16}}
+    assert AttentionSpec(backend=TRTLLM, quant=AttnQuantSpec()).blocks() == {"quant": {}}
     assert AttentionSpec(backend=TRTLLM).blocks() == {}
 
 
