@@ -125,7 +125,8 @@ class SdpaKernel:
         if visible is None and (causal is None or self._is_native(offset, call.seq_len_q, keys)):
             return Prepared(q.dtype, keys, None, None, is_causal=causal is not None)
         keep = _both(visible, _corner(call, causal, keys, q.device))
-        may_hide_row = mask.may_hide_row(call) or offset < 0
+        both = visible is not None and causal is not None  # a document may begin behind what its queries see
+        may_hide_row = mask.may_hide_row(call) or offset < 0 or both
         return Prepared(q.dtype, keys, *_opened(keep, mask.live_queries(), may_hide_row=may_hide_row))
 
     def _is_native(self, offset: int, queries: int, keys: int) -> bool:
