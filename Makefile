@@ -6,7 +6,7 @@
 # Needs Python 3.11 or newer with pip and venv. Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 
 VENV := .venv
 BIN := $(VENV)/bin

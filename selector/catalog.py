@@ -247,16 +247,25 @@ class CatalogReader:
 
     def model_roles(self, nodes: Mapping[str, Node], path: str) -> dict[str, ModelRole]:
         """Read the roles of a model; one that is the `same_as` another holds nothing else."""
-        alike = {name for name, child in nodes.items() if isinstance(child.value, dict) and "same_as" in child.value}
-        roles = {name: self.role(child, f"{path}.{name}") for name, child in nodes.items() if name not in alike}
-        for name in nodes:
-            if name in alike:
-                where = f"{path}.{name}"
-                keys = self.source.mapping(nodes[name], where, ("same_as",))
-                plain = [other for other in nodes if other not in alike]
-                other = self.source.choice(keys.get("same_as"), f"{where}.same_as", plain)
-                if other is not None:
-                    roles[name] = roles[other]
+        alike: dict[str, str] = {}
+        roles: dict[str, ModelRole] = {}
+        for name, child in nodes.items():
+            where = f"{path}.{name}"
+            if isinstance(child.value, dict) and "same_as" in child.value:
+                keys = self.source.mapping(child, where, ("same_as",))
+                others = [other for other in nodes if other != name]
+                alike[name] = self.source.choice(keys["same_as"], f"{where}.same_as", others) or ""
+            else:
+                roles[name] = self.role(child, where)
+        for name, other in alike.items():
+            end = name
+            for _ in alike:
+                end = alike.get(end, end)
+            if end in roles:
+                roles[name] = roles[end]
+            elif end in alike:
+                message = f"`{name}` is the same as `{other}`, and nothing says what that is"
+                self.source.note(nodes[name].key_at(self.source.file, f"{path}.{name}"), "same-as-cycle", message)
         return {name: roles[name] for name in nodes if name in roles}
 
     def role(self, node: Node, path: str) -> ModelRole:

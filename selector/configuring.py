@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from selector.faults import Fault, Path, wrong_type
+from selector.rules.problems import shown
 from selector.ruleset import RuleSet
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ def choose(
     `path` leads to where config, flag and environment stand in the input. A fault with the code `mutually_exclusive`
     stands alone: it counts whatever else is wrong.
     """
-    if config is None and flag is None and not environment.get(BACKEND_VARIABLE):
+    if config is None and flag is None and _variable(environment, BACKEND_VARIABLE) is None:
         return [], NOTHING
     named = _named(config)
     if flag is not None and named is not None:
-        message = f"the shorthand `{flag}` excludes `default.backend` of the config, which is {named}"
+        message = f"the shorthand `{shown(flag)}` excludes `default.backend` of the config, which is {shown(named)}"
         return [Fault((*path, "backend"), "mutually_exclusive", message, "leave one of the two out")], NOTHING
     from selector.config import AttentionConfig, is_auto, read_config  # pydantic only where config is read
 
@@ -74,6 +75,12 @@ def choose(
         return faults, NOTHING
     name = None if supplied is None or is_auto(supplied) else str(supplied)
     return _merge(read, name, origin, rules, (*path, "config", "default"))
+
+
+def _variable(environment: Mapping[str, object], name: str) -> object:
+    """Give a variable's value; an empty one is not set."""
+    value = environment.get(name)
+    return None if value == "" else value
 
 
 def _named(config: object) -> str | None:
@@ -93,7 +100,7 @@ def _supplied(
         return flag, "flag", (*path, "backend")
     if named:
         return None, "config", path
-    return environment.get(BACKEND_VARIABLE) or None, "env", (*path, "env", BACKEND_VARIABLE)
+    return _variable(environment, BACKEND_VARIABLE), "env", (*path, "env", BACKEND_VARIABLE)
 
 
 def _name_faults(name: object, rules: RuleSet, path: Path) -> list[Fault]:
@@ -129,7 +136,9 @@ def read_policy(given: object, environment: Mapping[str, object], path: Path) ->
     """Give the policy: the one given, else the environment's, else `fallback`."""
     value, where = given, (*path, "policy")
     if value is None:
-        value, where = environment.get(POLICY_VARIABLE) or "fallback", (*path, "env", POLICY_VARIABLE)
+        value, where = _variable(environment, POLICY_VARIABLE), (*path, "env", POLICY_VARIABLE)
+    if value is None:
+        return [], "fallback"
     if not isinstance(value, str):
         return [wrong_type(where, "a string", value)], "fallback"
     if value not in POLICIES:

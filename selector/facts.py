@@ -47,7 +47,7 @@ def read_machine(
     if value.get("packages") is not None:
         faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
     faults += _other_faults(value, path)
-    faults += _pattern_faults(flat, own, path)
+    faults += _pattern_faults({name: item for name, item in flat.items() if name not in of_device}, own, path)
     return faults, flat
 
 
@@ -75,24 +75,41 @@ def _read_devices(
 ) -> tuple[list[Fault], dict[str, Value]]:
     """Check the devices that are listed, and give the facts of the one that is asked about."""
     devices = value.get("devices")
+    where = (*path, "devices")
     if devices is None:
-        return [], {}
-    if not isinstance(devices, list) or not all(isinstance(item, Mapping) for item in devices):
-        return [wrong_type((*path, "devices"), "a list of mappings", devices)], {}
+        wrong = f"wanted device 0, which the facts describe, got device {device}"
+        return ([Fault(path, "no-device", wrong)] if device else []), {}
+    if not isinstance(devices, list):
+        return [wrong_type(where, "a list of mappings", devices)], {}
+    faults = [
+        wrong_type((*where, at), "a mapping", item) for at, item in enumerate(devices) if not isinstance(item, Mapping)
+    ]
     if value.get("arch") is not None:
         message = "`arch` and `devices` both say what the GPU is"
-        return [Fault((*path, "arch"), "given-twice", message, "leave one of them out")], {}
-    if devices and not 0 <= device < len(devices):
-        message = f"wanted one of {len(devices)} devices (0 to {len(devices) - 1}), got device {device}"
-        return [Fault((*path, "devices"), "no-device", message)], {}
-    faults: list[Fault] = []
+        faults.append(Fault((*path, "arch"), "given-twice", message, "leave one of them out"))
+    if faults:
+        return faults, {}
+    indexes = [item.get("index") for item in devices]
+    numbered = (
+        devices and all(type(index) is int and index >= 0 for index in indexes) and len(set(indexes)) == len(indexes)
+    )
+    numbers = indexes if numbered else list(range(len(devices)))
+    if device not in numbers and (devices or device):
+        known = (
+            f"of {len(numbers)} devices ({shown(min(numbers))} to {shown(max(numbers))})"
+            if numbers
+            else "device, of none"
+        )
+        return [Fault(where, "no-device", f"wanted one {known}, got device {device}")], {}
     flat: dict[str, Value] = {} if devices else {"arch": None}
-    for index, item in enumerate(devices):
-        where = (*path, "devices", index)
-        faults += [unknown_key(where, key, [*_DEVICE, *own]) for key in item if key not in own and key not in _DEVICE]
-        faults += _device_faults(item, where)
-        found = _values({key: entry for key, entry in item.items() if key in own}, own, where, faults)
-        flat |= found if index == device else {}
+    platform = {name: value[name] for name in own if isinstance(value.get(name), str)}
+    for at, item in enumerate(devices):
+        found = _values({key: entry for key, entry in item.items() if key in own}, own, (*where, at), faults)
+        words = [*_DEVICE, *own]
+        faults += [unknown_key((*where, at), key, words) for key in item if key not in words]
+        faults += _device_faults(item, (*where, at))
+        faults += _pattern_faults({**platform, **found}, own, (*where, at))
+        flat |= found if numbers.index(device) == at else {}
     return faults, flat
 
 
@@ -138,7 +155,7 @@ def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
             yield wrong_type((*path, key), "a mapping", value[key])
 
 
-def _pattern_faults(flat: Mapping[str, Value], own: Mapping[str, Fact], path: Path) -> Iterator[Fault]:
+def _pattern_faults(flat: Mapping[str, object], own: Mapping[str, Fact], path: Path) -> Iterator[Fault]:
     """Check values whose form depends on another fact (an architecture on CUDA)."""
     for name, fact in own.items():
         value = flat.get(name)

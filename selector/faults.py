@@ -51,7 +51,7 @@ def unknown_key(path: Path, name: object, known: Iterable[str]) -> Fault:
 
 def wrong_type(path: Path, wanted: str, value: object) -> Fault:
     """Say that a value has another type than is wanted."""
-    subject = f"`{path[-1]}`: " if path else ""
+    subject = f"`{path[-1]}`: " if path and isinstance(path[-1], str) else ""
     return Fault(path, "wrong-type", f"{subject}wanted {wanted}, got {typed(value)}")
 
 

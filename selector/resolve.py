@@ -57,6 +57,7 @@ class _Resolution:
     origin: Origin | None = None
     spec: AttentionSpec | None = None
     backend: str | None = None
+    default_backend: str | None = None
     rule: str | None = None
     log: str | None = None
     transform: str | None = None
@@ -215,6 +216,7 @@ class _Resolution:
 
     def select(self) -> None:
         self.facts |= self.spec_facts()
+        derive(self.facts, self.rules.vocabulary)
         if self.spec is not None and self.spec.backend is not None:
             self.explicit(self.spec.backend)
         else:
@@ -252,6 +254,10 @@ class _Resolution:
         self.drop_blocks(backend)
         if row.warn:
             self.warnings.append(self.fill(row.warn))
+        self.caution(backend)
+
+    def caution(self, backend: str) -> None:
+        """Warn of what is unverified about a backend for these facts."""
         for caution in self.rules.backends[backend].unverified:
             if caution.when.holds(self.facts) is True:
                 self.warnings.append(self.fill(caution.warn))
@@ -303,7 +309,8 @@ class _Resolution:
         if row is None:
             raise _Refused("no row of platform_default is left that could run this call")
         self.too_old(row)
-        self.take(row, row.target_for(self.facts))
+        self.default_backend = row.target_for(self.facts)
+        self.take(row, self.default_backend)
         self.log = self.fill(row.log) if row.log else None
 
     def too_old(self, winner: Row) -> None:
@@ -347,7 +354,7 @@ class _Resolution:
             self.decide_again(refusal, before, refused, first_refusal)
 
     def decide_again(self, refusal: Row, before: dict[str, Value], refused: list[str], reason: _Refused) -> None:
-        refused.append(str(self.backend))
+        refused += [str(self.backend), str(self.default_backend)]
         if refusal.warn:
             self.warnings.append(self.fill(refusal.warn))
         before |= refusal.redecide
@@ -367,6 +374,7 @@ class _Resolution:
             if row.action == "use":
                 self.transform = self.fill(row.transform) if row.transform else None
                 self.rule = substituted or self.rule
+                self.caution(str(self.backend))
                 return None
             self.substitution_allowed(row)
             self.log = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from selector.config import AttentionConfig
 
 RULES_VARIABLE = "ATTENTION_SELECTOR_RULES"
+_MOST_TOLD = 20
 _VARIABLES = (BACKEND_VARIABLE, POLICY_VARIABLE)
 
 
@@ -182,7 +183,9 @@ def invalid(faults: Sequence[Fault], rules: RuleSet, policy: str, name: str) -> 
     problems = tuple(place(faults, name))
     exclusive = next((fault for fault in faults if fault.code == "mutually_exclusive"), None)
     fault = exclusive or faults[0]
-    message = "; ".join(_sentence(item) for item in ([exclusive] if exclusive else faults))
+    told = [exclusive] if exclusive else faults[:_MOST_TOLD]
+    rest = 0 if exclusive else len(faults) - len(told)
+    message = "; ".join([*map(_sentence, told), *([f"and {rest} more problems"] if rest else [])])
     failure = Failure("mutually_exclusive" if exclusive else "invalid", message, dotted(fault.path) or None, problems)
     return Decision(None, None, None, None, None, (), failure, rules.digest, policy, "", None, {})
 

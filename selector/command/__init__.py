@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from selector.command.options import UsageError, parse
 from selector.rules.problems import ProblemsError
@@ -20,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     standard error, never as a traceback. A reader that closes the pipe early ends the command quietly.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if sys.stdout is None:  # closed by who started us: nobody reads
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -34,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:
+        return complain(f"standard output: cannot be written: {(error.strerror or str(error)).lower()}")
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
@@ -41,9 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def complain(text: str) -> int:
     """Write what is wrong with the input to standard error."""
-    try:
+    with contextlib.suppress(OSError, AttributeError):  # nobody listens; the exit status still tells
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-    except OSError:
-        pass  # nobody listens; the exit status still tells
     return WRONG_INPUT

@@ -19,7 +19,7 @@ from selector.faults import Fault, unknown_key, wrong_type
 from selector.resolve import resolve
 from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, TextError
-from selector.rules.problems import Place, Problem, ProblemsError
+from selector.rules.problems import Place, Problem, ProblemsError, shown
 from selector.ruleset import RuleSet
 from selector.selecting import invalid, rules_from
 
@@ -31,17 +31,26 @@ def run(options: argparse.Namespace) -> int:
     rules = rules_from(options.rules, os.environ)
     lines = Lines(rules, options.device, trace=options.trace)
     if options.file == "-":
+        if sys.stdin is None:
+            raise ProblemsError([Problem(Place("standard input"), "unreadable", "it is closed")])
         _answer(sys.stdin.buffer, sys.stdout, lines, flush=True)
         return 0
+    with _opened(options.file) as stream:
+        _answer(stream, sys.stdout, lines, flush=False)
+    return 0
+
+
+def _opened(name: str) -> BinaryIO:
+    """Open the file of lines, and see that it can be read."""
     try:
-        with Path(options.file).open("rb") as stream:
-            _answer(stream, sys.stdout, lines, flush=False)
-    except BrokenPipeError:
-        raise
+        stream = Path(name).open("rb")  # noqa: SIM115 - the caller closes it
+        stream.peek(1)
     except (OSError, ValueError) as error:
         said = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ProblemsError([Problem(Place(options.file), "unreadable", f"cannot read the file: {said}")]) from error
-    return 0
+        raise ProblemsError(
+            [Problem(Place(shown(name, 4096)), "unreadable", f"cannot read the file: {said}")]
+        ) from error
+    return stream
 
 
 def _answer(stream: BinaryIO, out: TextIO, lines: Lines, *, flush: bool) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from selector.command.inputs import request, selector
+from selector.command.options import UsageError
 from selector.decision import Decision
 from selector.rules.problems import FactsError
 from selector.selecting import Selector
@@ -16,6 +17,8 @@ from selector.selecting import Selector
 
 def run(options: argparse.Namespace) -> int:
     """Write the explanation; the status is 3 when the selection was refused, 2 when the input is wrong."""
+    if options.why_not is not None and options.format == "mermaid":
+        raise UsageError("`--why-not` goes with the formats tree and json: a chart has no place for it")
     chosen = selector(options)
     asked = request(options)
     decision = chosen.decide(**asked)  # type: ignore[arg-type]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 
 import yaml
 
+from selector.command.options import UsageError
 from selector.selecting import rules_from
 
 _HEADER = "# Give these facts back with --facts. A package that is null is absent; `unknown` was not looked for.\n"
@@ -18,6 +20,8 @@ def run(options: argparse.Namespace) -> int:
     """Read the machine and write its facts."""
     from selector.probe import read_machine  # only this command needs it always
 
+    if not 0 < options.timeout < math.inf:
+        raise UsageError(f"`--timeout`: wanted a finite number of seconds above 0, got {options.timeout}")
     rules = rules_from(options.rules, os.environ)
     facts = read_machine(tuple(rules.vocabulary.packages.values()), deep=options.deep, timeout=options.timeout)
     if options.format == "json":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from selector.command.options import CONFIG_FLAG
+from selector.command.options import CONFIG_FLAG, UsageError
 from selector.rules.json_text import read_json
 from selector.rules.nodes import Node, TextError
 from selector.rules.problems import ConfigError, Place, Problem, shown
@@ -18,6 +19,7 @@ _LAYER = (
     "role", "role_category", "model", "head_dim", "mask_free", "dtype", "causal", "num_heads", "num_kv_heads",
     "seq_len_q", "seq_len_kv", "compile",
 )  # fmt: skip
+_TEXTS = ("role", "role_category", "model", "dtype")
 _SIZE = re.compile(r"-?[0-9]{1,18}")
 _WORDS = {"true": True, "false": False}
 
@@ -80,15 +82,24 @@ def _scalar(text: str) -> str | int | float | bool | None:
 def request(options: argparse.Namespace) -> dict[str, object]:
     """Collect the facts of the layer from flags; what is no number stays text, and is told as such."""
     given = {name: getattr(options, name) for name in _LAYER}
-    asked: dict[str, object] = {name: _flag(value) for name, value in given.items() if value is not None}
+    asked: dict[str, object] = {name: _flag(name, value) for name, value in given.items() if value is not None}
     if options.mask is not None:
-        causal = asked.get("causal")
-        call = {"mask": options.mask, "causal": causal if isinstance(causal, str) else None}
+        call = {"mask": options.mask, "causal": _call_causal(asked)}
         asked["call"] = call | {name: asked[name] for name in ("dtype", "seq_len_q", "seq_len_kv") if name in asked}
     return asked
 
 
-def _flag(value: object) -> object:
-    if not isinstance(value, str):
+def _call_causal(asked: Mapping[str, object]) -> object:
+    """Give the alignment of a causal call; without one it must not matter."""
+    causal = asked.get("causal")
+    if causal is not True:
+        return causal if isinstance(causal, str) else None
+    if asked.get("seq_len_q") is None or asked.get("seq_len_q") != asked.get("seq_len_kv"):
+        raise UsageError("`--causal` beside `--mask` needs its alignment (top_left or bottom_right) or equal lengths")
+    return "top_left"
+
+
+def _flag(name: str, value: object) -> object:
+    if not isinstance(value, str) or name in _TEXTS:
         return value
     return int(value) if _SIZE.fullmatch(value) else _WORDS.get(value, value)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from selector.rules.problems import nearest
+from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
 _COMMANDS = ("decide", "explain", "facts", "validate")
@@ -30,6 +30,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises `UsageError` that names the nearest option. ``--help`` prints and exits.
     """
     plain, dotted = _take_dotted(arguments)
+    if plain and not plain[0].startswith("-") and plain[0] not in _COMMANDS:
+        hint = nearest(plain[0], _COMMANDS) or f"commands: {', '.join(_COMMANDS)}"
+        raise UsageError(f"no command `{shown(plain[0])}`; {hint}")
     parser = _parser()
     options, rest = parser.parse_known_args(plain)
     if rest:

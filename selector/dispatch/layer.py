@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from selector.dispatch.plans import Alignment, Plan, described, plan_for, this_machine
+from selector.dispatch.plans import OF_TENSORS, Alignment, Plan, described, plan_for, this_machine
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +71,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Compute attention; tensors, mask and causal as in `selector.attention`."""
         plain = described(mask)
-        layer = {name: value for name, value in self.layer.items() if name not in _OF_TENSORS}
+        layer = {name: value for name, value in self.layer.items() if name not in OF_TENSORS}
         plan = plan_for(
             q, k, v, mask=plain, causal=causal, selector=self.selector, role=self.role, options=self.options, **layer
         )
@@ -93,6 +93,3 @@ class Attention(nn.Module):
     def extra_repr(self) -> str:
         """Show the role and what was decided for it."""
         return f"role={self.role!r}, backend={self.decision.backend!r}, rule={self.decision.rule!r}"
-
-
-_OF_TENSORS = ("head_dim", "num_heads", "num_kv_heads", "dtype", "seq_len_q", "seq_len_kv", "causal")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from selector.decision import Decision, Failure, SelectionRefusedError
 from selector.facts import Request
-from selector.rules.problems import shown
-from selector.rules.vocabulary import Value
+from selector.rules.problems import listing, nearest, shown
+from selector.rules.vocabulary import Fact, Value
 from selector.selecting import Selector
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from backends.prepare import MaskPlan
 
 _RANK = 4
+OF_TENSORS = (
+    "head_dim", "num_heads", "num_kv_heads", "dtype", "seq_len_q", "seq_len_kv", "causal", "causal_alignment",
+)  # fmt: skip
 Alignment = Literal["top_left", "bottom_right"]
 
 
@@ -49,7 +52,7 @@ def plan_for(
     k: Tensor,
     v: Tensor,
     *,
-    mask: Mask | None = None,
+    mask: Mask | MaskPlan | None = None,
     causal: bool | Alignment | None = None,
     selector: Selector | None = None,
     role: str = "self",
@@ -58,6 +61,7 @@ def plan_for(
 ) -> Plan:
     """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
     selector = selector or this_machine()
+    mask = described(mask)
     _check_ranks(q=q, k=k, v=v)
     kind = "none" if mask is None else mask.kind
     per_head = mask is not None and mask.per_head
@@ -66,9 +70,13 @@ def plan_for(
     tensors = (q.dtype, q.device, q.shape[1:], k.shape[1:])
     more = tuple((name, item if isinstance(item, str) else id(item)) for name, item in (options or {}).items())
     signature = (role, *tensors, kind, per_head, matches, causal, more, *sorted(layer.items(), key=str))
-    plan = selector.plans.get(signature)
+    try:
+        plan = selector.plans.get(signature)
+    except TypeError as error:
+        raise ValueError("wanted plain values for the facts of the layer, got a list or a mapping") from error
     if not isinstance(plan, Plan):
         alignment = _alignment(causal, q.shape[1], k.shape[1])
+        _check_options(options or {}, selector)
         call = {**_call_facts(q, k, alignment), "mask": kind, "mask_per_head": per_head, "mask_matches_dtype": matches}
         request = _request(role, layer, call, selector)
         plan = replace(_bind(selector, request, q.device, options or {}), causal=alignment, options=options)
@@ -76,11 +84,22 @@ def plan_for(
     return plan
 
 
+def _check_options(options: Mapping[str, object], selector: Selector) -> None:
+    """Raise `ValueError` for an option that no kernel takes."""
+    taken = {name for backend in selector.rules.backends.values() for name in backend.takes}
+    for name in options:
+        if name not in taken:
+            raise ValueError(f"no kernel takes the option `{shown(name)}`; known: {listing(sorted(taken))}")
+
+
 def described(mask: Mask | MaskPlan | None) -> Mask | None:
     """Give the mask that a prepared one came to, or the mask itself."""
     from backends.prepare import MaskPlan
 
-    return mask.mask if isinstance(mask, MaskPlan) else mask
+    plain = mask.mask if isinstance(mask, MaskPlan) else mask
+    if plain is not None and not hasattr(plain, "kind"):
+        raise ValueError(f"`mask`: wanted a description from `backends.masks`, got {shown(plain)}")
+    return plain
 
 
 def _check_ranks(**tensors: Tensor) -> None:
@@ -117,18 +136,28 @@ def _call_facts(q: Tensor, k: Tensor, alignment: Causal | None) -> dict[str, Val
 
 def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], selector: Selector) -> Request:
     """Make the request of a call; head sizes and counts are known to the layer too, dtype and lengths to the call."""
+    known = {fact.name: fact for fact in selector.rules.vocabulary.group["request"] if fact.name not in OF_TENSORS}
+    for name, value in {"role": role, **layer}.items():
+        if name not in known:
+            hint = nearest(name, known) or f"known: {listing([*known])}"
+            raise ValueError(f"no fact `{shown(name)}` for the layer; {hint}")
+        _fit(known[name], value)
+    for name, value in call.items():
+        _fit(selector.rules.vocabulary.facts[name], value)
     words = dict(layer)
     category, model = words.pop("role_category", None), words.pop("model", None)
-    for name, value in (words | call).items():
-        fact = selector.rules.vocabulary.facts.get(name)
-        misfit = None if fact is None or value is None else fact.misfit(value)
-        if fact is None or misfit is not None:
-            raise ValueError(misfit.message if misfit else f"no fact `{shown(name)}` for the layer")
     sizes = {name: call[name] for name in ("head_dim", "num_heads", "num_kv_heads")}
     facts = sizes | {name: value for name, value in words.items() if value is not None}
     return Request(
         role, None if category is None else str(category), None if model is None else str(model), facts, call
     )
+
+
+def _fit(fact: Fact, value: Value) -> None:
+    """Raise `ValueError` for a value that does not belong to its fact; null is unknown."""
+    misfit = None if value is None else fact.misfit(value)
+    if misfit is not None:
+        raise ValueError(misfit.message)
 
 
 def _bind(selector: Selector, request: Request, device: object, options: Mapping[str, object]) -> Plan:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from selector.rendering.layout import Note
 from selector.rendering.text import Word, words
-from selector.rules.conditions import Condition, Either, Facts, Not, Result, Test, results
+from selector.rules.conditions import Condition, Either, Facts, Not, Result, Test, distance, results
 from selector.rules.walk import Abilities, Step, ability_of
 
 _ORIGIN: Mapping[str, str] = {"when": "", "ability": "ability ", "engine": "ruled out before, "}
@@ -44,8 +44,8 @@ def _faults(
     parts = [_faults(part, facts, origin, wanted=wanted) for part in condition.parts]
     if isinstance(condition, Either) is not wanted:
         return tuple(found for part in parts for found in part)
-    sizes = [len(list(flat(part))) for part in parts]
-    nearest = tuple(part for part, size in zip(parts, sizes, strict=True) if size == min(sizes))
+    costs = [distance(part, facts, wanted=wanted) for part in condition.parts]
+    nearest = tuple(part for part, cost in zip(parts, costs, strict=True) if cost == min(costs))
     return nearest[0] if len(nearest) == 1 else (AnyOf(nearest),)
 
 

@@ -163,20 +163,30 @@ def results(
 
 def blame(condition: Condition, facts: Facts, origin: Literal["when", "ability"]) -> list[Result]:
     """Give the tests that stand in the way: of an `all` each part that does not hold, of an `any` the nearest parts."""
-    faults = _faults(condition, facts, wanted=True)
+    _, faults = _faults(condition, facts, wanted=True)
     return [result for test, negated in faults for result in results(test, facts, origin, negated=negated)]
 
 
-def _faults(condition: Condition, facts: Facts, *, wanted: bool) -> list[tuple[Test, bool]]:
-    """Find what keeps a condition from being `wanted`; of alternatives, those that lack the fewest tests."""
+_Cost = tuple[int, int]
+_Faults = tuple[_Cost, list[tuple[Test, bool]]]
+
+
+def distance(condition: Condition, facts: Facts, *, wanted: bool = True) -> tuple[int, int]:
+    """Give how far a condition is from being `wanted`: tests that fail, then tests that are undetermined."""
+    return _faults(condition, facts, wanted=wanted)[0]
+
+
+def _faults(condition: Condition, facts: Facts, *, wanted: bool) -> _Faults:
+    """Find what keeps a condition from being `wanted`, and how much it is: tests that fail, then undetermined ones."""
     if condition.holds(facts) is wanted:
-        return []
+        return (0, 0), []
     if isinstance(condition, Test):
-        return [(condition, not wanted)]
+        return ((0, 1) if condition.holds(facts) is None else (1, 0)), [(condition, not wanted)]
     if isinstance(condition, Not):
         return _faults(condition.part, facts, wanted=not wanted)
     parts = [_faults(part, facts, wanted=wanted) for part in condition.parts]
     if isinstance(condition, Either) is wanted:
-        fewest = min(map(len, parts), default=0)
-        parts = [part for part in parts if len(part) == fewest]
-    return [fault for part in parts for fault in part]
+        least = min((cost for cost, _ in parts), default=(0, 0))
+        return least, [fault for cost, found in parts if cost == least for fault in found]
+    cost = (sum(failed for (failed, _), _ in parts), sum(open_ for (_, open_), _ in parts))
+    return cost, [fault for _, found in parts for fault in found]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MOST_BITS = 4096
+_MOST_TOLD = 100
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +47,9 @@ class ProblemsError(ValueError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         """Keep the problems sorted by file, line and column."""
         self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.place))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        told = [str(problem) for problem in self.problems[:_MOST_TOLD]]
+        rest = len(self.problems) - len(told)
+        super().__init__("\n".join([*told, f"and {rest} more problems"] if rest else told))
 
 
 class TableError(ProblemsError):

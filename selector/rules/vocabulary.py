@@ -147,10 +147,14 @@ class Derived:
     second: str
 
     def value(self, facts: Mapping[str, Value]) -> bool | None:
-        """Give the relation of the two facts, or None while one of them is unknown."""
-        first, second = facts.get(self.first), facts.get(self.second)
+        """Give the relation of the two facts, None while one is unknown; null is equal to whatever it meets."""
+        if self.first not in facts or self.second not in facts:
+            return None
+        first, second = facts[self.first], facts[self.second]
         if self.relation == "equal":
-            return None if first is None or type(first) is not type(second) else first == second
+            if first is None or second is None:
+                return True
+            return first == second if type(first) is type(second) else None
         if not isinstance(first, int) or not isinstance(second, int) or second == 0:
             return None
         return first % second == 0

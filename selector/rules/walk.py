@@ -85,7 +85,7 @@ def needs_newer(row: Row, facts: Facts, abilities: Abilities, versions: Containe
     if not (granted(row.when, too_old).holds(facts) is True and granted(ability, too_old).holds(facts) is True):
         return []
     blamed = [*blame(row.when, facts, "when"), *blame(ability, facts, "ability")]
-    old = [result for result in blamed if result.fact in versions and result.held is False]
+    old = [result for result in blamed if result.fact in versions and result.held is False and result.got is not None]
     return list({(result.fact, result.wanted): result for result in old}.values())
 
 

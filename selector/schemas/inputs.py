@@ -20,6 +20,8 @@ _VERSION = Says(
         told="wanted a version in quotes",
     )
 )
+_COUNT: Json = {"type": ["integer", "null"], "minimum": 0, **wanted("an integer of at least 0")}
+_NAME: Json = {"type": ["string", "null"], **wanted("a string")}
 _ANY_MAPPING: Json = {"type": ["object", "null"], **wanted("a mapping")}
 _ONCE: Json = {
     "enum": [None],
@@ -38,9 +40,9 @@ class Device(Document):
 
     model_config = ConfigDict(json_schema_extra={FACTS_MARK: ["machine"], **wanted("a mapping")})
 
-    index: Any = optional("Number of the GPU, as `--device` takes it.", examples=[0])
-    name: Any = optional("Name of the GPU.", examples=["NVIDIA H200"])
-    memory: Any = optional("Memory in bytes.", examples=[150_754_820_096])
+    index: Annotated[object, Says(_COUNT)] = optional("Number of the GPU, as `--device` takes it.", examples=[0])
+    name: Annotated[object, Says(_NAME)] = optional("Name of the GPU.", examples=["NVIDIA H200"])
+    memory: Annotated[object, Says(_COUNT)] = optional("Memory in bytes.", examples=[150_754_820_096])
 
 
 class Facts(Document):

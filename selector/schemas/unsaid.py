@@ -36,7 +36,11 @@ def _facts(base: str = "") -> tuple[Unsaid, ...]:
         Unsaid("unknown-key", rf"{base}.*", f"whether a fact is known: {_OVERLAY}"),
         Unsaid("unknown-key", rf"{base}packages\..*", f"whether a package is known: {_OVERLAY}"),
         Unsaid("bad-value", rf"{base}packages\..*", "whether a version is one as PEP 440 writes it"),
-        Unsaid("bad-value", rf"{base}arch", "whether a listed device's architecture has the form of its platform"),
+        Unsaid(
+            "bad-value",
+            rf"{base}(devices\[[0-9]+\]\.)?arch",
+            "whether a listed device's architecture has the form of its platform",
+        ),
         Unsaid("no-device", rf"{base}devices", "whether the device that is asked about is listed"),
     )
 

@@ -423,9 +423,6 @@ KNOWABLE: dict[str, list[Value]] = {
 }
 
 
-@pytest.mark.xfail(
-    reason="an alternative that is undetermined is passed over for one that is false and lacks fewer tests", strict=True
-)
 @given(machine=machines, layer=st.fixed_dictionaries({}, optional=LAYER), data=st.data())
 @example(
     machine={"platform": "cuda", "arch": "sm_90", "packages": {"flash-attn-3": "unknown"}},

@@ -234,7 +234,6 @@ def test_a_kernel_is_told_the_options_that_it_takes(tmp_path: Path, cpu: Selecto
         attention(q, k, v, selector=on(CPU, rules=rules), options={"layer": "a"})
 
 
-@pytest.mark.xfail(reason="an option that no backend takes is dropped in silence", strict=True)
 def test_an_option_that_nobody_takes_is_refused(cpu: Selector) -> None:
     """It is a slip."""
     with pytest.raises(ValueError, match="calibratoin"):
@@ -304,9 +303,6 @@ def test_a_fact_of_the_layer_may_be_unknown(cpu: Selector) -> None:
     assert "model" not in facts
 
 
-@pytest.mark.xfail(
-    reason="every word of the vocabulary passes for a fact of the layer, and is then dropped", strict=True
-)
 @pytest.mark.parametrize(
     "layer",
     [
@@ -326,13 +322,12 @@ def test_what_is_no_fact_of_the_layer_is_refused(cpu: Selector, layer: dict[str,
         attention(*inputs(), selector=cpu, **layer)
 
 
-@pytest.mark.xfail(reason="role, category and model are turned into texts, or not looked at", strict=True)
 @pytest.mark.parametrize(
     "layer", [{"role": 5}, {"role": ""}, {"role_category": 5}, {"model": 5}, {"model": ["x"]}], ids=str
 )
 def test_names_of_the_layer_are_checked(cpu: Selector, layer: dict[str, Any]) -> None:
     """As `Selector.select` does."""
-    with pytest.raises(ValueError, match="wanted a string"):
+    with pytest.raises(ValueError, match=r"wanted (a string|plain values)"):
         attention(*inputs(), selector=cpu, **layer)
 
 

@@ -126,14 +126,12 @@ def test_all_flags_that_are_wrong_are_told_at_once(capsys: pytest.CaptureFixture
     assert wrong(capsys, "--facts", facts, "--head-dim", "x", "--dtype", "y", "--heads", "z").count("bad-value") == 3
 
 
-@pytest.mark.xfail(reason="a role or model that looks like a number or a truth value is read as one", strict=True)
 @pytest.mark.parametrize(("flag", "value"), [("--role", "5"), ("--role", "true"), ("--model", "7")])
 def test_a_name_may_look_like_a_number(capsys: pytest.CaptureFixture[str], facts: str, flag: str, value: str) -> None:
     """A name is a name."""
     assert ask(capsys, "explain", "--facts", facts, flag, value).status == 0
 
 
-@pytest.mark.xfail(reason="`--causal` without its alignment is dropped where a mask is asked about", strict=True)
 def test_causal_is_not_dropped_beside_a_mask(capsys: pytest.CaptureFixture[str], facts: str) -> None:
     """It is honoured, or refused."""
     ran = ask(capsys, "explain", "--facts", facts, "--format", "json", "--causal", "--mask", "none")
@@ -477,7 +475,6 @@ def test_why_not_a_backend_that_nobody_knows(capsys: pytest.CaptureFixture[str],
     assert "unknown-backend: no backend `CUDN_ATTN`\n  hint: did you mean `CUDNN_ATTN`?\n" in said
 
 
-@pytest.mark.xfail(reason="a chart has no place for the answer, and the question is dropped in silence", strict=True)
 def test_why_not_is_not_dropped_beside_a_chart(capsys: pytest.CaptureFixture[str], facts: str) -> None:
     """It is answered, or refused."""
     plain = tree(capsys, facts, "--format", "mermaid")

@@ -73,7 +73,6 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert all(name in ran.err for name in ("zzz", "decide", "explain", "facts", "validate"))
 
 
-@pytest.mark.xfail(reason="the nearest of the commands is not told, only that of the options", strict=True)
 def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     """As an unknown option does."""
     assert "did you mean `explain`?" in ask(capsys, "explian").err

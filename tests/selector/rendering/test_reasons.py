@@ -60,15 +60,15 @@ def test_alternatives_are_told_as_such() -> None:
 def test_alternatives_within_an_alternative_stand_on_its_line() -> None:
     """An `any` inside another is said with either and or."""
     inner = Either((asks("b", 1, 3), asks("c", 1, 4)))
-    other = Both((asks("d", 1, 5), asks("e", 1, 6), asks("f", 1, 7)))
+    other = Both((asks("d", 1, 5), asks("e", 1, 6)))
 
     assert told(Either((Both((asks("a", 1, 2), inner)), other)), dict.fromkeys("abcdef", 0)) == [
         "  one of:",
         "    - a: wanted 1, got 0 (t.yaml:2) and either b: wanted 1, got 0 (t.yaml:3) or c: wanted 1, got 0 (t.yaml:4)",
-        "    - d: wanted 1, got 0 (t.yaml:5) and e: wanted 1, got 0 (t.yaml:6) and f: wanted 1, got 0 (t.yaml:7)",
+        "    - d: wanted 1, got 0 (t.yaml:5) and e: wanted 1, got 0 (t.yaml:6)",
         (
             "one of (a: wanted 1, got 0; one of (b: wanted 1, got 0 | c: wanted 1, got 0)"
-            " | d: wanted 1, got 0; e: wanted 1, got 0; f: wanted 1, got 0)"
+            " | d: wanted 1, got 0; e: wanted 1, got 0)"
         ),
     ]
 

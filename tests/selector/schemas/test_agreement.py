@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 
 from selector.command.decide import Lines
@@ -42,7 +41,6 @@ def test_config(document: object) -> None:
     agree("config", document, [(fault.code, dotted(fault.path)) for fault in faults])
 
 
-@pytest.mark.xfail(strict=True, reason="the schema holds facts to the form that only rules are held to")
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(document=FACTS)
 def test_facts(document: object) -> None:

@@ -91,7 +91,6 @@ def test_says_what_is_wrong_with_facts(facts: object, path: str, code: str, mess
     assert schema_faults("facts", facts) == faults
 
 
-@pytest.mark.xfail(strict=True, reason="the schema holds facts to the form that only rules are held to")
 @pytest.mark.parametrize("facts", [{"arch": "SM_90"}, {"platform": "rocm", "arch": "sm_90a"}])
 def test_any_text_is_an_architecture_away_from_cuda(facts: object) -> None:
     """Other makers name their architectures as they like."""
