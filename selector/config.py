@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
-from selector.faults import Fault, Path, typed, unknown_key, wrong_type
+from selector.faults import MOST_TOLD, Fault, Path, typed, unknown_key, unknown_keys, wrong_type
 from selector.rules.problems import listing, nearest, shown
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet, shipped
@@ -159,7 +159,7 @@ def read_entries(value: object, rules: RuleSet, path: Path = ()) -> tuple[list[F
     entries: dict[str, Any] = {"default": None, "per_role": {}}
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping with `default` and `per_role`", value)], entries
-    faults = [unknown_key(path, key, entries) for key in value if key not in entries]
+    faults = unknown_keys(path, value, entries)
     if value.get("default") is not None:
         found, entries["default"] = _entry(value["default"], rules, (*path, "default"))
         faults += found
@@ -173,6 +173,9 @@ def read_entries(value: object, rules: RuleSet, path: Path = ()) -> tuple[list[F
         if not found:
             found, spec = _entry(entry, rules, where, needs_backend=True)
         faults += found
+        if len(faults) > MOST_TOLD:
+            faults.append(Fault((*path, "per_role"), "too-many", "and perhaps more, which are not looked at"))
+            break
         seen.add(role)
         if spec is not None:
             entries["per_role"][role] = spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from selector.faults import Fault, Path, typed, unknown_key, wrong_type
+from selector.faults import Fault, Path, typed, unknown_key, unknown_keys, wrong_type
 from selector.rules.problems import nearest, shown
 from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Value, Vocabulary
 
@@ -38,7 +38,7 @@ def read_machine(
         return [wrong_type(path, "a mapping of facts", value)], {}
     own = {fact.name: fact for fact in vocabulary.group["machine"] if not fact.name.startswith(PACKAGE_PREFIX)}
     known = [*own, *_BESIDE]
-    faults = [unknown_key(path, key, known) for key in value if key not in known]
+    faults = unknown_keys(path, value, known)
     given = {key: item for key, item in value.items() if key in own}
     flat = _values(given, own, path, faults)
     more, of_device = _read_devices(value, own, device, path)
@@ -106,7 +106,7 @@ def _read_devices(
     for at, item in enumerate(devices):
         found = _values({key: entry for key, entry in item.items() if key in own}, own, (*where, at), faults)
         words = [*_DEVICE, *own]
-        faults += [unknown_key((*where, at), key, words) for key in item if key not in words]
+        faults += unknown_keys((*where, at), item, words)
         faults += _device_faults(item, (*where, at))
         faults += _pattern_faults({**platform, **found}, own, (*where, at))
         flat |= found if numbers.index(device) == at else {}
@@ -179,7 +179,7 @@ def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tupl
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping", value)], Request()
     known = {fact.name: fact for fact in vocabulary.group["request"] if fact.name != "causal_alignment"}
-    faults = [unknown_key(path, key, [*known, "call"]) for key in value if key not in known and key != "call"]
+    faults = unknown_keys(path, value, [*known, "call"])
     plain = {key: item for key, item in value.items() if key in known and key != "causal"}
     facts = _values(plain, known, path, faults)
     facts |= _causal(value.get("causal"), (*path, "causal"), faults, wanted="true, false")
@@ -215,7 +215,7 @@ def _read_call(value: object, vocabulary: Vocabulary, path: Path, faults: list[F
         return {}
     shared = ("dtype", "seq_len_q", "seq_len_kv")
     known = {fact.name: fact for fact in vocabulary.group["call"]} | {name: vocabulary.facts[name] for name in shared}
-    faults += [unknown_key(path, key, [*known, "causal"]) for key in value if key not in known and key != "causal"]
+    faults += unknown_keys(path, value, [*known, "causal"])
     facts = _values({key: item for key, item in value.items() if key in known}, known, path, faults)
     facts |= {"causal": False, "causal_alignment": None}
     return facts | _causal(value.get("causal"), (*path, "causal"), faults, wanted="null")

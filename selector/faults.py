@@ -9,6 +9,7 @@ from selector.rules.nodes import Node, follow
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 
 Path = tuple[str | int, ...]
+MOST_TOLD = 100
 
 
 class Fault(NamedTuple):
@@ -47,6 +48,15 @@ def unknown_key(path: Path, name: object, known: Iterable[str]) -> Fault:
     known = list(known)
     hint = nearest(name, known) or f"known here: {listing(known)}"
     return Fault((*path, str(name)), "unknown-key", f"no key `{shown(name)}` here", hint, on_key=True)
+
+
+def unknown_keys(path: Path, keys: Iterable[object], known: Iterable[str]) -> list[Fault]:
+    """Say of each key that is not known; past a hundred the rest is counted, so that no input is answered with more."""
+    names = dict.fromkeys(known)
+    unknown = [key for key in keys if key not in names]
+    told = [unknown_key(path, key, names) for key in unknown[:MOST_TOLD]]
+    rest = len(unknown) - len(told)
+    return [*told, Fault(path, "too-many", f"and {rest} more keys that are not known here")] if rest else told
 
 
 def wrong_type(path: Path, wanted: str, value: object) -> Fault:

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple, TextIO
 from selector.configuring import choose, read_policy
 from selector.decision import Decision, Inputs
 from selector.facts import read_machine, read_request
-from selector.faults import Fault, unknown_key, wrong_type
+from selector.faults import Fault, unknown_keys, wrong_type
 from selector.resolve import resolve
 from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, TextError
@@ -97,7 +97,7 @@ class Lines:
     def decide(self, given: Mapping[str, object]) -> Decision:
         """Decide for one parsed line."""
         rules = self.rules
-        faults = [unknown_key((), key, _KEYS) for key in given if key not in _KEYS]
+        faults = unknown_keys((), given, _KEYS)
         env = given.get("env")
         if env is not None and not isinstance(env, Mapping):
             faults.append(wrong_type(("env",), "a mapping of variables", env))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from selector.rules.nodes import Node
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 
+MOST_TOLD = 100
 Known = Sequence[str] | Mapping[str, object]
 
 
@@ -41,8 +42,12 @@ class Source:
             self.wrong_type(node, path, "a mapping")
             return {}
         meant = set()
-        for name, child in node.value.items():
-            if known is not None and name not in known:
+        unknown = [name for name in node.value if known is not None and name not in known]
+        if len(unknown) > MOST_TOLD:
+            message = f"{len(unknown)} keys here are not known, of which the first {MOST_TOLD} are told"
+            self.note(node.at(self.file, path), "too-many", message)
+        for name, child in [(name, node.value[name]) for name in unknown[:MOST_TOLD]]:
+            if known is not None:
                 near = nearest(name, known)
                 meant.add(near)
                 hint = near or f"known here: {listing(list(known))}"

@@ -139,12 +139,16 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A fact computed from two others: whether they are equal, or whether the second divides the first."""
+    """A fact computed from two others: whether they are equal, or whether the second divides the first.
+
+    `special` are words that stand for a number that is not known, which is equal to nothing for certain.
+    """
 
     name: str
     relation: Literal["equal", "divisible"]
     first: str
     second: str
+    special: frozenset[str] = frozenset()
 
     def value(self, facts: Mapping[str, Value]) -> bool | None:
         """Give the relation of the two facts, None while one is unknown; null is equal to whatever it meets."""
@@ -154,6 +158,8 @@ class Derived:
         if self.relation == "equal":
             if first is None or second is None:
                 return True
+            if first in self.special or second in self.special:
+                return None
             return first == second if type(first) is type(second) else None
         if not isinstance(first, int) or not isinstance(second, int) or second == 0:
             return None

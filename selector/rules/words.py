@@ -161,7 +161,8 @@ class _Words:
             source.note(place, "not-a-number", f"`{name}`: `divisible` asks for two integers")
             return None, None
         made = Fact(name, "boolean", "derived", about)
-        return Derived(name, relation, of[0], of[1]), made  # type: ignore[arg-type]
+        special = frozenset(word for fact in of for word in self.facts[fact].special)
+        return Derived(name, relation, of[0], of[1], special), made  # type: ignore[arg-type]
 
     def set(self, name: str, node: Node) -> tuple[str, tuple[Value, ...]] | None:
         """Read one named set of values."""

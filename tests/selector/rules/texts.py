@@ -77,8 +77,3 @@ def same(found: object, wanted: object) -> bool:
 def short(value: object) -> str:
     """Name a case by the beginning of what it holds."""
     return repr(value)[:40]
-
-
-def bug(reason: str) -> pytest.MarkDecorator:
-    """Mark a case that does not hold yet; when it does, the mark must go."""
-    return pytest.mark.xfail(strict=True, reason=reason)
