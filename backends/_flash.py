@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import pad
 
-from backends._checks import check_causal, check_mask, check_tensors
+from backends._begin import begin
 from backends._flash_providers import Build
 from backends._sdpa import HALVES, _positive, bound_geometry
 from backends.interface import BindError, CallRefused
-from backends.masks import KeyAndQueryPadding, KeyLengths, NoMask
+from backends.masks import KeyAndQueryPadding, KeyLengths
 from backends.packing import ragged
 
 if TYPE_CHECKING:
@@ -122,10 +122,7 @@ class FlashKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call = check_tensors(self.bound, q, k, v)
-        mask = NoMask() if mask is None else mask
-        check_mask(mask, call, q.device)
-        check_causal(causal)
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         self._check_honoured(mask, causal, call)
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
             return _zeros(q)

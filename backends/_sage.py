@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 
-from backends._checks import check_causal, check_mask, check_tensors
+from backends._begin import begin
 from backends._sage_tensors import ELEMENTS_MOST, filled, positive
 from backends._sdpa import HALVES
 from backends.interface import BindError, CallRefused
@@ -71,10 +71,7 @@ class SageKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call = check_tensors(self.bound, q, k, v)
-        mask = NoMask() if mask is None else mask
-        check_mask(mask, call, q.device)
-        check_causal(causal)
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         _check_mask_kind(mask)
         _check_tensors(q, k, v)
         if causal is not None:

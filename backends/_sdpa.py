@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 
-from backends._checks import Bound, CallShape, check_causal, check_mask, check_tensors
+from backends._begin import begin
+from backends._checks import Bound, CallShape
 from backends.interface import BindError, CallRefused
-from backends.masks import Additive, NoMask, causal_keep, causal_offset, lossless
+from backends.masks import Additive, causal_keep, causal_offset, lossless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,10 +83,7 @@ class SdpaKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call = check_tensors(self.bound, q, k, v)
-        mask = NoMask() if mask is None else mask
-        check_mask(mask, call, q.device)
-        check_causal(causal)
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         self._check_keys(call)
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
             return q.masked_fill(q.new_ones((), dtype=torch.bool), 0.0)

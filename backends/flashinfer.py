@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
-from backends._checks import check_causal, check_mask, check_tensors
+from backends._begin import begin
 from backends._flashinfer_bits import packed
 from backends._flashinfer_calls import is_lengths, run_sequences, zeros_like
 from backends._flashinfer_checks import (
@@ -27,7 +27,6 @@ from backends._flashinfer_plans import Plans, PrefillLaunch
 from backends._flashinfer_quant import read_quant
 from backends._sdpa import HALVES, bound_geometry
 from backends.interface import BindError, CallRefused
-from backends.masks import NoMask
 from backends.workspace import SHARED, Workspaces
 
 if TYPE_CHECKING:
@@ -92,10 +91,7 @@ class FlashInferKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call = check_tensors(self.bound, q, k, v)
-        mask = NoMask() if mask is None else mask
-        check_mask(mask, call, q.device)
-        check_causal(causal)
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         check_inference(q=q, k=k, v=v)
         if not is_lengths(mask):
             check_kind(mask, self.takes, f"provider `{self.bound.geometry.provider}`")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from backends._checks import check_causal, check_mask, check_tensors
+from backends._begin import begin
 from backends._flashinfer_calls import run_sequences
 from backends._flashinfer_checks import LENGTHS, check_alignment, check_fields, check_inference, check_kind
 from backends._flashinfer_launch import Opaque, folded, try_launch
@@ -16,7 +16,6 @@ from backends._sdpa import bound_geometry
 from backends._trtllm_launch import NOTICES, Notices, TrtllmLaunch, functions
 from backends._trtllm_options import SPEC, read_quant, read_skip_softmax
 from backends.interface import BindError, CallRefused
-from backends.masks import NoMask
 from backends.skip_softmax import SkipSoftmax
 from backends.workspace import SHARED, Workspaces
 
@@ -53,10 +52,7 @@ class TrtllmKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call = check_tensors(self.bound, q, k, v)
-        mask = NoMask() if mask is None else mask
-        check_mask(mask, call, q.device)
-        check_causal(causal)
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         check_inference(q=q, k=k, v=v)
         check_kind(mask, LENGTHS, "trtllm-gen")
         check_alignment(mask, call, causal)

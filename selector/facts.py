@@ -89,18 +89,11 @@ def _read_devices(
         faults.append(Fault((*path, "arch"), "given-twice", message, "leave one of them out"))
     if faults:
         return faults, {}
-    indexes = [item.get("index") for item in devices]
-    numbered = (
-        devices and all(type(index) is int and index >= 0 for index in indexes) and len(set(indexes)) == len(indexes)
-    )
-    numbers = indexes if numbered else list(range(len(devices)))
+    numbers = device_numbers(value)
     if device not in numbers and (devices or device):
-        known = (
-            f"of {len(numbers)} devices ({shown(min(numbers))} to {shown(max(numbers))})"
-            if numbers
-            else "device, of none"
-        )
-        return [Fault(where, "no-device", f"wanted one {known}, got device {device}")], {}
+        span = f"{min(numbers)} to {max(numbers)}" if numbers else "there are none"
+        message = f"wanted one of {len(numbers)} devices ({span}), got device {device}"
+        return [Fault(where, "no-device", message)], {}
     flat: dict[str, Value] = {} if devices else {"arch": None}
     platform = {name: value[name] for name in own if isinstance(value.get(name), str)}
     for at, item in enumerate(devices):
@@ -111,6 +104,16 @@ def _read_devices(
         faults += _pattern_faults({**platform, **found}, own, (*where, at))
         flat |= found if numbers.index(device) == at else {}
     return faults, flat
+
+
+def device_numbers(value: Mapping[str, object]) -> list[int]:
+    """Give the numbers by which devices are asked for: their own where each has one, else their places."""
+    devices = value.get("devices")
+    if not isinstance(devices, list):
+        return []
+    own = [item.get("index") if isinstance(item, Mapping) else None for item in devices]
+    numbers = [index for index in own if isinstance(index, int) and not isinstance(index, bool) and index >= 0]
+    return numbers if len(set(numbers)) == len(devices) else list(range(len(devices)))
 
 
 def _device_faults(item: Mapping[str, object], path: Path) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from selector.configuring import BACKEND_VARIABLE, POLICY_VARIABLE, Choices, choose, read_policy
 from selector.decision import Decision, Failure, Inputs
-from selector.facts import Request, read_machine, read_request
+from selector.facts import Request, device_numbers, read_machine, read_request
 from selector.faults import Fault, dotted, place
 from selector.resolve import resolve, without_packages
 from selector.rules.nodes import Node
@@ -62,13 +62,13 @@ class Selector:
         env = os.environ if environment is None else environment
         self.rules = rules_from(rules, env)
         self.machines = self._machines(facts, device)
-        self.machine = self.machines[device] if len(self.machines) > 1 else self.machines[0]
+        self.machine = self.machines[device]
         self.choices, self.policy = self._choices(config, backend, policy, env)
         self.plans: dict[object, object] = {}  # what `selector.dispatch` decided, by call signature
         self.kernels: dict[object, object] = {}  # and what it bound
 
-    def _machines(self, facts: Mapping[str, object] | str | Path | None, device: int) -> list[dict[str, Value]]:
-        """Read the facts once for each device that they list, the chosen one in its place."""
+    def _machines(self, facts: Mapping[str, object] | str | Path | None, device: int) -> dict[int, dict[str, Value]]:
+        """Read the facts once for each device that they list, and so for the chosen one, by its number."""
         name, node, value = "facts", None, facts
         if facts is None:
             from selector.probe import read_machine as probe  # only when the machine is asked
@@ -80,10 +80,8 @@ class Selector:
         faults, machine = read_machine(value, self.rules.vocabulary, device)
         if faults:
             raise FactsError(place(faults, name, node))
-        devices = value.get("devices") if isinstance(value, Mapping) else None
-        others = len(devices) if isinstance(devices, list) else 0
-        machines = [read_machine(value, self.rules.vocabulary, other)[1] for other in range(others)]
-        return machines or [machine]
+        others = device_numbers(value) if isinstance(value, Mapping) else []
+        return {other: read_machine(value, self.rules.vocabulary, other)[1] for other in others} | {device: machine}
 
     def _choices(
         self, config: AttentionConfig | Mapping[str, object] | str | Path | Sourced | None, backend: str | None,
@@ -109,7 +107,7 @@ class Selector:
 
     def other_machines(self) -> Iterator[tuple[int, Mapping[str, Value]]]:
         """Give the other GPUs of this machine whose facts differ, each with its number."""
-        for device, machine in enumerate(self.machines):
+        for device, machine in self.machines.items():
             if machine != self.machine:
                 yield device, machine
 

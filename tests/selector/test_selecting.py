@@ -446,3 +446,14 @@ def test_the_exclusive_fault_stands_alone(rules: RuleSet) -> None:
     none = invalid([Fault((), "c", "m")], rules, "fallback", "line").error
     assert none is not None
     assert none.path is None
+
+
+def test_devices_with_numbers_of_their_own_are_asked_for_by_them() -> None:
+    """A machine that shows its GPUs 3 and 5 alone is asked about those, and each knows the other."""
+    shown = [{"index": 3, "arch": "sm_90"}, {"index": 5, "arch": "sm_120"}]
+    facts = {"platform": "cuda", "cudnn": 91900, "packages": {}, "devices": shown}
+
+    chosen = Selector(facts=facts, device=5, environment={})
+
+    assert chosen.machine["arch"] == "sm_120"
+    assert [(number, machine["arch"]) for number, machine in chosen.other_machines()] == [(3, "sm_90")]
