@@ -58,7 +58,9 @@ def test_each_package_is_really_imported_and_says_why_it_is_of_no_use(tmp_path: 
         name: f"1.0 is installed and cannot be used: {name}:kernel: {reason}" for name, reason in REASONS.items()
     }
     assert facts["packages"] == {name: None if name in REASONS else "1.0" for name in SOURCES}
-    assert list(facts) == ["platform", "driver", "torch", "cudnn", "packages", "devices", "unusable", "notes"]
+    order = ["platform", "driver", "torch", "cudnn", "packages", "devices", "unusable", "notes"]
+    assert list(facts) == [name for name in order if name in facts]
+    assert {"platform", "torch", "packages", "devices"} <= set(facts)
 
 
 def test_a_package_that_closes_the_way_to_answer_is_of_no_use(tmp_path: Path) -> None:
