@@ -59,6 +59,11 @@ class HubOrigin(Origin):
     verdicts: tuple[Verdict, ...]
     passed_over: tuple[Attempt, ...]
 
+    @property
+    def considered(self) -> tuple[Attempt | Verdict, ...]:
+        """Versions that were passed over, then the builds of the one that was taken, each with its reason."""
+        return (*self.passed_over, *self.verdicts)
+
     def __str__(self) -> str:
         told = (("revision", self.revision), ("build", self.build))
         return f"`{self.source}` " + ", ".join(

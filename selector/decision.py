@@ -71,7 +71,8 @@ class Decision:
     """What runs and why.
 
     `backend` is null when `error` says why nothing runs. `provider` is the build of the kernel, null where the backend
-    has one alone or none fits; `build` names the code that was bound, once a kernel was. `rule` is ``table/row-id`` of
+    has one alone or none fits; `build` names the code that was bound, once a kernel was, and `considered` says of every
+    build that was looked at why it fits or not. `rule` is ``table/row-id`` of
     the row that decided; `transform` says how the call is changed without changing its result. `facts` are all facts
     that were used, `missing` those that were not known and could change the answer. Equal `digest` and facts give an
     equal decision.
@@ -92,6 +93,7 @@ class Decision:
     provider: str | None = None
     transform: str | None = None
     build: str | None = None
+    considered: tuple[str, ...] = ()
     spec: AttentionSpec | None = None
     recorded_missing: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     inputs: Inputs | None = field(default=None, repr=False, compare=False)
@@ -137,7 +139,8 @@ class Decision:
         """Give all of it as plain data that JSON can hold."""
         inputs = self.inputs
         return {
-            **self.answer(), "provider": self.provider, "build": self.build, "transform": self.transform,
+            **self.answer(), "provider": self.provider, "build": self.build, "considered": list(self.considered),
+            "transform": self.transform,
             "spec": _spec(self.spec), "role": self.role, "role_category": self.role_category, "policy": self.policy,
             "facts": dict(self.facts),
             "missing": list(self.missing), "digest": self.digest, "inputs": None if inputs is None else _inputs(inputs),

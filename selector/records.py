@@ -45,8 +45,8 @@ def read_decision(data: object) -> Decision:
         warnings=tuple(record.warnings),
         error=None if error is None else _failure(error),
         digest=record.digest, policy=record.policy, role=record.role, role_category=record.role_category,
-        facts=record.facts, provider=record.provider, build=record.build, transform=record.transform,
-        spec=record.spec,
+        facts=record.facts, provider=record.provider, build=record.build,
+        considered=tuple(record.considered), transform=record.transform, spec=record.spec,
         recorded_missing=tuple(record.missing), inputs=None if record.inputs is None else _inputs(record.inputs),
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ class Ran:
     backend: str
     provider: str | None
     build: str | None
+    considered: tuple[str, ...]
     rule: str | None
     transform: str | None
     warnings: tuple[str, ...]
@@ -86,8 +87,8 @@ class Attention(nn.Module):
         for plan, calls in self._calls.values():
             decision = plan.decision
             yield Ran(
-                str(decision.backend), decision.provider, decision.build, decision.rule, decision.transform,
-                decision.warnings, calls,
+                str(decision.backend), decision.provider, decision.build, decision.considered, decision.rule,
+                decision.transform, decision.warnings, calls,
             )  # fmt: skip
 
     def extra_repr(self) -> str:

@@ -179,7 +179,8 @@ def _bind(selector: Selector, request: Request, device: object, options: Mapping
             continue
         origin = getattr(kernel, "origin", None)
         build = None if origin is None else str(origin)
-        decision = replace(decision, warnings=(*failures, *decision.warnings), build=build)
+        told = tuple(map(str, getattr(origin, "considered", ())))
+        decision = replace(decision, warnings=(*failures, *decision.warnings), build=build, considered=told)
         _announce(decision)
         return Plan(decision, kernel, None)
 

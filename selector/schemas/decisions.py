@@ -72,6 +72,7 @@ class DecisionRecord(Record):
     error: ErrorRecord | None = Field(description="Why there is no backend; null when there is one.")
     provider: str | None = Field(description="The build of the kernel, where the backend has several.")
     build: str | None = Field(description="The code that was bound, once a kernel was.")
+    considered: list[str] = Field(description="Of every build that was looked at, why it fits or not.")
     transform: str | None = Field(description="How the call is changed without changing its result.")
     spec: AttentionSpec | None = Field(description="The config's entry that spoke for the role.")
     role: str = Field(description="The role that was asked about.")

@@ -18,6 +18,7 @@ _DECISION: Json = {
     "error": None,
     "provider": None,
     "build": None,
+    "considered": [],
     "transform": None,
     "spec": None,
     "role": "self",

@@ -18,6 +18,7 @@ from backends._flash_providers import installed_version
 from backends._hub_library import HubOrigin
 from backends.hub import FlashHub
 from backends.reference import attention
+from selector import Attention, Selector
 from tests.backends.cases import MASKS, Sizes
 from tests.backends.fakes import flash2
 from tests.backends.fakes.hub_folder import HUB_ID, lay_out
@@ -122,3 +123,24 @@ def test_offline_a_build_that_does_not_fit(tmp_path: Path) -> None:
     said = offline(HF_HOME=str(tmp_path), LOCAL_KERNELS=f"{HUB_ID}={home}")
 
     assert "torch29-cxx11-cu126-x86_64-linux: Torch version (2.9) does not match environment Torch version" in said
+
+
+def test_a_decision_names_the_build_and_what_was_said_of_the_others(
+    kernels: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repository, version and build, and each verdict of the library; a layer's report has both."""
+    assert kernels.__name__ == "kernels"
+    monkeypatch.setattr("backends.registry.load", lambda _name: BACKEND)
+    facts = {"platform": "cuda", "arch": "sm_80", "packages": {"kernels": VERSION}}
+    layer = Attention("self", selector=Selector(facts=facts, backend="FLASH_ATTN_HUB"))
+    q, k, v = SIZES.qkv()
+
+    layer(q, k, v)
+
+    (ran,) = layer.report()
+    assert ran.build is not None
+    assert ran.build.startswith(f"`{HUB_ID}` version 1")
+    assert "build torch" in ran.build
+    origin = BACKEND.bind({}, SIZES.geometry).origin  # type: ignore[attr-defined]
+    assert isinstance(origin, HubOrigin)
+    assert ran.considered == tuple(map(str, origin.considered))
