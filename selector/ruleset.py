@@ -11,18 +11,17 @@ from pathlib import Path
 
 from selector import data
 from selector.catalog import Backend, CatalogReader, Caution, Model, Provider, Roles
+from selector.overlays import Layers
+from selector.rule_files import FILES, TABLES, Finder
 from selector.rules.fields import Source
 from selector.rules.nodes import Node
-from selector.rules.problems import Place, Problem, ProblemsError, TableError, nearest, shown
+from selector.rules.problems import Place, Problem, TableError, nearest, shown
 from selector.rules.tables import UNREADABLE, Row, Table, TableReader, problems_of_order
-from selector.rules.text import read_file
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities
 from selector.rules.when import Reader
 from selector.rules.words import read_vocabulary
 
-TABLES = ("role_fallback", "platform_default", "explicit", "provider", "call")
-FILES = ("vocabulary", "backends", "roles", "models", "warnings")
 ENTRIES = ("role", "category", "default", "platform")
 _ENGINE_FACTS = (
     "platform", "arch", "cudnn", "role", "role_category", "model", "head_dim", "mask_free", "dtype", "causal",
@@ -33,7 +32,11 @@ _ENGINE_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Everything that decides, immutable. `digest` names the content: equal digests give equal decisions."""
+    """Everything that decides, immutable. `digest` names the content: equal digests give equal decisions.
+
+    `folders` were laid over the shipped rules, and `notices` tell where one of them undid what another one did.
+    `content` is what was read, by table and kind, each value with its file and line.
+    """
 
     vocabulary: Vocabulary
     tables: Mapping[str, Table]
@@ -44,7 +47,9 @@ class RuleSet:
     warnings: tuple[Caution, ...]
     abilities: Mapping[str, Abilities]
     digest: str
-    folders: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    notices: tuple[Problem, ...] = ()
+    content: Mapping[str, Node] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> Table:
         """Give one of the tables."""
@@ -63,83 +68,34 @@ def shipped() -> RuleSet:
 
 
 def load_rules(folders: Sequence[str | Path] = ()) -> RuleSet:
-    """Load the shipped rules with the files of `folders` in place of the shipped ones of the same table or kind.
+    """Load the shipped rules with the files of `folders` laid over them, in the order in which they are given.
 
-    A later folder goes before an earlier one. Raises `TableError` with every problem of every file at once.
+    A file with `edits` changes a table row by row, one with `rows` stands for the whole table; entries of the other
+    files are added, or replace those of the same name. In place of a folder, one file may hold a whole rule set. Where
+    two of them change the same thing, the later one wins, and `notices` of the result tells it.
+
+    Raises `TableError` with every problem of every file at once.
     """
+    layers = Layers()
+    finder = Finder([], set(TABLES))
     base = data.folder("rules")
-    files = _Files()
     for folder in [base, *map(Path, folders)]:
-        files.add(folder, shipped=folder is base)
-    files.check()
-    return _link(files, tuple(str(folder) for folder in folders))
+        for file in finder.files(folder, shipped=folder is base):
+            layers.lay(file, shipped=folder is base)
+    if finder.problems:
+        raise TableError(finder.problems)
+    return _link(layers, tuple(str(folder) for folder in folders))
 
 
-@dataclass(slots=True)
-class _Files:
-    """The nodes of every file by what they hold (`vocabulary`, …, or a table's name), each with its name."""
-
-    nodes: dict[str, tuple[str, Node]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def add(self, folder: Path, *, shipped: bool) -> None:
-        found: dict[str, str] = {}
-        for path in self.paths(folder):
-            name = f"rules/{path.name}" if shipped else shown(str(path), 4096)
-            try:
-                node = read_file(path, name)
-            except ProblemsError as error:
-                self.problems.extend(error.problems)
-                continue
-            kind = path.stem if path.stem in FILES else self.table_name(node, name)
-            if kind is None:
-                continue
-            if kind in found:
-                message = f"table `{kind}` stands in {found[kind]} too"
-                self.problems.append(Problem(node.at(name), "duplicate-table", message))
-            found[kind] = name
-            self.nodes[kind] = (name, node)
-
-    def paths(self, folder: Path) -> list[Path]:
-        try:
-            found = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".yaml", ".yml", ".json"))
-        except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or str(error)
-            self.problems.append(
-                Problem(Place(shown(str(folder), 4096)), "unreadable", f"cannot read the rules folder: {said.lower()}")
-            )
-            return []
-        if not found:
-            message = "the rules folder holds no rule file (*.yaml)"
-            self.problems.append(Problem(Place(str(folder)), "no-rules", message))
-        return found
-
-    def table_name(self, node: Node, name: str) -> str | None:
-        table = node.value.get("table") if isinstance(node.value, dict) else None
-        if table is None:
-            message = f"wanted a rule table (a mapping with the key `table`) or one of {', '.join(FILES)} as file name"
-            self.problems.append(Problem(node.at(name), "unknown-file", message, nearest(Path(name).stem, FILES)))
-            return None
-        if table.value not in TABLES:
-            message = f"no table `{shown(table.plain())}`"
-            self.problems.append(Problem(table.at(name), "unknown-table", message, nearest(table.value, TABLES)))
-            return None
-        return str(table.value)
-
-    def check(self) -> None:
-        if self.problems:
-            raise TableError(self.problems)
-
-
-def _link(files: _Files, folders: tuple[str, ...]) -> RuleSet:
+def _link(layers: Layers, folders: tuple[str, ...]) -> RuleSet:
     """Read every file with the words of the vocabulary, check them against each other, and put them together."""
-    problems: list[Problem] = []
-    name, node = files.nodes["vocabulary"]
+    problems = layers.problems
+    name, node = layers.nodes["vocabulary"]
     vocabulary = read_vocabulary(node, Source(name, problems))
     problems.extend(_missing_words(vocabulary, name))
-    vocabulary = _with_backend_names(vocabulary, files.nodes["backends"][1])
-    readers = {kind: Reader(vocabulary, Source(name, problems)) for kind, (name, _) in files.nodes.items()}
-    rules = _assemble({kind: node for kind, (_, node) in files.nodes.items()}, readers, _digest(files), folders)
+    vocabulary = _with_backend_names(vocabulary, layers.nodes["backends"][1])
+    readers = {kind: Reader(vocabulary, Source(name, problems)) for kind, (name, _) in layers.nodes.items()}
+    rules = replace(_assemble(layers, readers), folders=folders, notices=tuple(layers.notices))
     for table in rules.tables.values():
         problems.extend(_problems_of(table, rules))
     problems.extend(_provider_problems(rules))
@@ -150,13 +106,12 @@ def _link(files: _Files, folders: tuple[str, ...]) -> RuleSet:
     return rules
 
 
-def _assemble(
-    nodes: Mapping[str, Node], readers: Mapping[str, Reader], digest: str, folders: tuple[str, ...]
-) -> RuleSet:
+def _assemble(layers: Layers, readers: Mapping[str, Reader]) -> RuleSet:
+    nodes = {kind: node for kind, (_, node) in layers.nodes.items()}
     catalog = {kind: CatalogReader(readers[kind]) for kind in FILES}
     backends, providers = catalog["backends"].backends(nodes["backends"])
     models = catalog["models"].models(nodes["models"])
-    tables = (TableReader(readers[name]).read(nodes[name]) for name in TABLES)
+    tables = (TableReader(readers[name]).read(node) for name, node in nodes.items() if name not in FILES)
     return RuleSet(
         vocabulary=readers["vocabulary"].vocabulary,
         tables={table.name: table for table in tables if table is not None},
@@ -169,13 +124,13 @@ def _assemble(
             "backends": {name: backend.ability for name, backend in backends.items()},
             "providers": {name: provider.ability for name, provider in providers.items()},
         },
-        digest=digest,
-        folders=folders,
+        digest=_digest(nodes),
+        content=nodes,
     )
 
 
-def _digest(files: _Files) -> str:
-    content = {kind: node.plain() for kind, (_, node) in files.nodes.items()}
+def _digest(nodes: Mapping[str, Node]) -> str:
+    content = {kind: node.plain() for kind, node in nodes.items()}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -199,12 +154,10 @@ def _with_backend_names(vocabulary: Vocabulary, node: Node) -> Vocabulary:
 
 
 def _problems_of(table: Table, rules: RuleSet) -> Iterator[Problem]:
-    known: Mapping[str, object] = {"backends": rules.backends, "providers": rules.providers}.get(
-        table.targets, dict.fromkeys(ENTRIES)
-    )
     always = []
     if table.targets == UNREADABLE:
         return
+    known = _targets(table, rules)
     for row in table.rows:
         problems = list(_target_problems(row, table, known, rules.vocabulary))
         yield from problems
@@ -221,6 +174,20 @@ def _problems_of(table: Table, rules: RuleSet) -> Iterator[Problem]:
     ):
         message = f"the last row of table `{table.name}` uses `{last.target}`, which cannot run everywhere"
         yield Problem(last.place, "no-last-resort", message)
+
+
+class _Anything:
+    """What a row of a user's own table names; nothing is known that it needs."""
+
+    conditional = False
+
+
+def _targets(table: Table, rules: RuleSet) -> Mapping[str, object]:
+    """Give what rows of a table may name; those of a user's own table that names neither name what they like."""
+    if table.name not in TABLES and not table.targets:
+        return dict.fromkeys((row.target for row in table.rows), _Anything())
+    found: Mapping[str, Mapping[str, object]] = {"backends": rules.backends, "providers": rules.providers}
+    return found.get(table.targets, dict.fromkeys(ENTRIES))
 
 
 def _always_fires(row: Row, known: Mapping[str, object]) -> bool:

@@ -66,7 +66,7 @@ class _Scanner:
             value, end = self.string(index)
         else:
             value, end = self.plain(index)
-        return Node(value, *self.mark(index), key), end
+        return Node(value, *self.mark(index), key, self.file), end
 
     def string(self, index: int) -> tuple[str, int]:
         try:

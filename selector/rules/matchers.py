@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from selector.rules.conditions import ALWAYS, Both, Condition, Test, Truth
 from selector.rules.fields import Source, kind_of
@@ -40,7 +40,7 @@ class Matcher:
         if isinstance(value, list):
             name = "in"
         elif isinstance(value, str) and value in ("present", "absent"):
-            name, operand = value, Node(value=True, line=node.line, column=node.column)
+            name, operand = value, replace(node, value=True, key=None)
         elif isinstance(value, str) and value.lstrip().startswith(_SIGNS):
             name = "compare"
         return _together(self.each({name: operand}, None, node))
@@ -101,13 +101,9 @@ class Matcher:
         pattern = self.fact.matches_pattern(value) if isinstance(value, str) else None
         if pattern is not None:
             return pattern
-        misfit = self.fact.misfit(value)
+        misfit = self.fact.misfit_in_rule(value)
         if misfit is not None:
             raise self.skip("bad-value", misfit.message, misfit.hint, node)
-        written = self.fact.pattern
-        if written is not None and isinstance(value, str) and not written.regex.fullmatch(value):
-            message = f"`{self.fact.name}`: wanted a value such as `{written.example}`, got `{shown(value)}`"
-            raise self.skip("bad-value", message, None, node)
         if value in self.fact.special:
             self.asked.add(str(value))
         order = self.fact.ordering()
@@ -159,7 +155,7 @@ def _in(matcher: Matcher, node: Node) -> Asked:
         message = f"set `{name}` holds values of `{owner}`, not of `{fact.name}`"
         hint = f"sets of `{fact.name}`: {listing(of_fact) or 'none'}"
         raise matcher.skip("wrong-set", message, hint, node)
-    items = Node([Node(value, node.line, node.column) for value in values], node.line, node.column)
+    items = replace(node, value=[replace(node, value=value) for value in values])
     _, check = matcher.choice(items)
     return f"{name} ({', '.join(shown(value) for value in values)})", check
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from selector.rules.problems import Place, Problem, ProblemsError
 
@@ -16,12 +16,16 @@ Plain = Scalar | list["Plain"] | dict[str, "Plain"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands; `key` is where the key stands that leads to it, when it has one."""
+    """A value and where it stands; `key` is where the key stands that leads to it, when it has one.
+
+    `file` is the file that it was read from; trees of several files may be put together into one.
+    """
 
     value: Scalar | list[Node] | dict[str, Node]
     line: int
     column: int
     key: tuple[int, int] | None = None
+    file: str = field(default="", compare=False, repr=False)
 
     def plain(self) -> Plain:
         """Give the value without its places."""
@@ -32,13 +36,13 @@ class Node:
         return self.value
 
     def at(self, file: str, path: str = "") -> Place:
-        """Give the place of the value."""
-        return Place(file, self.line, self.column, path)
+        """Give the place of the value, in `file` where it was not read from one."""
+        return Place(self.file or file, self.line, self.column, path)
 
     def key_at(self, file: str, path: str = "") -> Place:
         """Give the place of the key, or of the value where there is no key."""
         line, column = self.key or (self.line, self.column)
-        return Place(file, line, column, path)
+        return Place(self.file or file, line, column, path)
 
 
 def follow(node: Node, path: tuple[str | int, ...]) -> Node:

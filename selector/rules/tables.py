@@ -16,7 +16,7 @@ from selector.rules.when import Reader
 TARGETS = ("backends", "providers")
 UNREADABLE = "?"
 ACTIONS = ("use", "substitute", "refuse", "entry")
-_ROW_KEYS = ("id", "when", *ACTIONS, "because", "log", "warn", "redecide", "transform", "until", "source")
+ROW_KEYS = ("id", "when", *ACTIONS, "because", "log", "warn", "redecide", "transform", "until", "source")
 _TABLE_KEYS = ("table", "description", "targets", "actions", "requires", "rows")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -134,7 +134,7 @@ class TableReader:
 
     def row(self, node: Node, path: str) -> Row | None:
         """Read one row; what is wrong with it is noted, and None says that it is no row at all."""
-        keys = self.source.mapping(node, path, _ROW_KEYS, required=("id", "because"))
+        keys = self.source.mapping(node, path, ROW_KEYS, required=("id", "because"))
         if not isinstance(node.value, dict):
             return None
         name = self.name(keys.get("id"), f"{path}.id") or path
@@ -164,7 +164,7 @@ class TableReader:
         given = [name for name in ACTIONS if name in keys]
         if len(given) != 1:
             written = node.value if isinstance(node.value, dict) else {}
-            meant = {nearest(name, _ROW_KEYS) for name in written if name not in _ROW_KEYS}
+            meant = {nearest(name, ROW_KEYS) for name in written if name not in ROW_KEYS}
             if given or not meant & {f"did you mean `{action}`?" for action in ACTIONS}:
                 message = f"wanted exactly one of {listing(self.actions)}, got {listing(given) if given else 'none'}"
                 self.source.note(node.at(self.source.file, path), "one-action", message)

@@ -62,6 +62,13 @@ class Fact:
         """Say why a value that is not null does not belong to this fact, or give None when it does."""
         return _CHECKS[self.type](self, value)
 
+    def misfit_in_rule(self, value: object) -> Misfit | None:
+        """Say why a value that stands in a rule does not belong to this fact; a rule is held to the pattern too."""
+        written = self.pattern
+        if written is None or not isinstance(value, str) or self.misfit(value) or written.regex.fullmatch(value):
+            return self.misfit(value)
+        return Misfit(f"`{self.name}`: wanted a value such as `{written.example}`, got `{shown(value)}`")
+
     def ordering(self) -> Order | None:
         """Give the order in which values of this fact compare, None when they do not."""
         return ORDERS[self.order] if self.order else None

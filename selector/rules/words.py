@@ -181,7 +181,7 @@ class _Words:
             )
         for index, item in enumerate(items):
             values += self.value(self.facts[owner], item, f"{path}.values[{index}]")
-        return (owner, tuple(values)) if values else None
+        return (owner, tuple(values)) if values and len(values) == len(items) else None
 
     def value(self, fact: Fact, item: Node, path: str) -> list[Value]:
         """Read one value of a set, noting one that does not belong to the fact."""
@@ -191,7 +191,7 @@ class _Words:
             return []
         if isinstance(item.value, str) and fact.matches_pattern(item.value) is not None:
             return [item.value]
-        misfit = fact.misfit(item.value)
+        misfit = fact.misfit_in_rule(item.value)
         if misfit is not None:
             self.source.note(place, "bad-value", misfit.message, misfit.hint)
             return []

@@ -100,11 +100,11 @@ class _Composer:
             self.anchors[event.anchor] = None
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, yaml.ScalarEvent):
-            node = Node(self.scalar(event), line, column, key)
+            node = Node(self.scalar(event), line, column, key, self.file)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node = Node(self.sequence(level), line, column, key)
+            node = Node(self.sequence(level), line, column, key, self.file)
         else:
-            node = Node(self.mapping(level), line, column, key)
+            node = Node(self.mapping(level), line, column, key, self.file)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
@@ -123,7 +123,7 @@ class _Composer:
         self.counted(event, size)
         if level + levels - 1 > MOST_LEVELS:
             raise self.fail(event, "too-deep", f"wanted at most {MOST_LEVELS} levels, got more")
-        return Node(target.value, target.line, target.column, key)
+        return Node(target.value, target.line, target.column, key, self.file)
 
     def sequence(self, level: int) -> list[Node]:
         items = []
@@ -152,22 +152,23 @@ class _Composer:
         self.counted(event, 1)
         if event.anchor is not None:
             mark: Any = event.start_mark
-            self.anchors[event.anchor] = Node(value, mark.line + 1, mark.column + 1)
+            self.anchors[event.anchor] = Node(value, mark.line + 1, mark.column + 1, file=self.file)
         return value
 
     def scalar(self, event: _Event) -> Scalar:
         text: str = event.value
         if not event.implicit[0]:
             return text
-        if text in _SPECIAL:
-            return _SPECIAL[text]
         try:
-            return _number(text)
+            return scalar_of(text)
         except ValueError as error:
             raise self.fail(event, "number", f"the number is too large: {len(text)} digits") from error
 
 
-def _number(text: str) -> Scalar:
+def scalar_of(text: str) -> Scalar:
+    """Give what a scalar without quotes stands for. Raises `ValueError` for a number of more digits than are read."""
+    if text in _SPECIAL:
+        return _SPECIAL[text]
     if len(text) > _MOST_DIGITS and (_INT.match(text) or _HEX.match(text)):
         raise ValueError(text)
     if _INT.match(text):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from selector import data
+from selector.rule_files import FILES, TABLES
 from selector.rules.problems import TableError
-from selector.ruleset import FILES, TABLES, RuleSet, load_rules, shipped
+from selector.ruleset import RuleSet, load_rules, shipped
 from tests.selector.rules.folders import default, file, refusals
 
 
@@ -76,14 +77,14 @@ def test_a_later_folder_goes_before_an_earlier_one(tmp_path: Path) -> None:
     assert load_rules([second, str(first)]).table("platform_default").rows[0].id == "one"
 
 
-def test_a_folder_replaces_a_whole_file_of_words_roles_or_models(tmp_path: Path) -> None:
-    """What is no table is known by the name of its file."""
+def test_a_folder_adds_to_words_roles_and_models(tmp_path: Path) -> None:
+    """What is no table is known by the name of its file, and laid over the shipped entries one by one."""
     file(tmp_path, "roles.yaml", "roles: {mine.*: cross}")
 
     rules = load_rules([tmp_path])
 
     assert rules.roles.category("mine.own") == "cross"
-    assert rules.roles.exact == {}
+    assert rules.roles.exact == shipped().roles.exact
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_the_digest_is_the_same_wherever_and_in_whatever_order_files_stand(rules
     [
         ("empty", "empty: no-rules: the rules folder holds no rule file (*.yaml)"),
         ("missing", "missing: unreadable: cannot read the rules folder: no such file or directory"),
-        ("file", "file: unreadable: cannot read the rules folder: not a directory"),
+        ("file", "file:1:1: empty: wanted a mapping, got an empty file"),
         ("a\0b", "a\\x00b: unreadable: cannot read the rules folder: embedded null byte"),
         ("a\ud800b", "a\\ud800b: unreadable: cannot read the rules folder: 'utf-8' codec can't encode character"),
     ],
@@ -182,20 +183,17 @@ def test_every_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         "c.json:1:2: json-syntax: wanted a key in double quotes",
         "d.yaml:1:1: empty: wanted a mapping, got an empty file",
         "e.yaml:2:8: unknown-table: no table `providr`\n  hint: did you mean `provider`?",
-        "f.yaml:1:8: unknown-table: no table `['call']`",
+        "f.yaml:1:8: unknown-table: no table `['call']`\n  hint: a table of your own says `new: true`",
         f"model.yaml:1:1: unknown-file: {known} as file name\n  hint: did you mean `models`?",
         f"qqqq.yaml:1:1: unknown-file: {known} as file name",
     ]
 
 
-def test_a_table_or_file_stands_once_in_a_folder(tmp_path: Path) -> None:
+def test_a_whole_table_stands_once_in_a_folder(tmp_path: Path) -> None:
     """Two files for the same thing are refused, since neither goes before the other."""
     default(tmp_path, "id: one, use: TORCH_SDPA")
     file(tmp_path, "z.yaml", "# again\n" + (tmp_path / "platform_default.yaml").read_text(encoding="utf-8"))
-    file(tmp_path, "roles.yaml", "roles: {}")
-    file(tmp_path, "roles.yml", "roles: {}")
 
     assert refusals(tmp_path) == [
-        "roles.yml:1:1: duplicate-table: table `roles` stands in roles.yaml too",
         "z.yaml:2:1: duplicate-table: table `platform_default` stands in platform_default.yaml too",
     ]

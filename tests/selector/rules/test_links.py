@@ -13,10 +13,10 @@ _FIRE = "always holds, so the rows behind it never fire\n  hint: give it a `when
 
 def test_a_fact_that_decisions_are_made_with_must_be_declared(tmp_path: Path) -> None:
     """A vocabulary without it does not load, even where no rule asks for it."""
-    edited(tmp_path, "vocabulary.yaml", "  role_category:", "  role_categories:")
+    file(tmp_path, "vocabulary.yaml", "facts: {role_category: null}")
 
     assert refusals(tmp_path) == [
-        "vocabulary.yaml: missing-fact: the fact `role_category` must be declared: decisions are made with it"
+        "rules/vocabulary.yaml: missing-fact: the fact `role_category` must be declared: decisions are made with it"
     ]
 
 
