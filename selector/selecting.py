@@ -4,106 +4,89 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from selector.configuring import BACKEND_VARIABLE, POLICY_VARIABLE, Choices, choose, read_policy
-from selector.decision import Decision, Failure, Inputs
-from selector.facts import Request, device_numbers, read_machine, read_request
-from selector.faults import Fault, dotted, place
-from selector.resolve import resolve, without_packages
-from selector.rules.nodes import Node
-from selector.rules.problems import ConfigError, FactsError, Problem
-from selector.rules.text import read_file
+from selector.decision import Decision, Outdated
+from selector.facts import Request
+from selector.reloading import Reload, Shadow, load_settled
+from selector.rules.problems import ProblemsError
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet, load_rules, shipped
+from selector.serving import Given, Serving, Sourced
 
 if TYPE_CHECKING:
     from selector.config import AttentionConfig
+    from selector.configuring import Choices
+    from selector.decision_log import DecisionLog
 
 RULES_VARIABLE = "ATTENTION_SELECTOR_RULES"
-_MOST_TOLD = 20
-_VARIABLES = (BACKEND_VARIABLE, POLICY_VARIABLE)
-
-
-class Sourced(NamedTuple):
-    """A config with the text it was read from, so that what is wrong with it has a place."""
-
-    name: str
-    node: Node
+Rules = RuleSet | str | Path | Sequence[str | Path] | None
 
 
 class Selector:
     """Decides which attention backend runs.
 
-    `rules` is a rule set, or folders whose files go before the shipped ones (default: the shipped rules and those of
+    `rules` is a rule set, or folders and files that are laid over the shipped rules (default: those of
     ``ATTENTION_SELECTOR_RULES``). `facts` is a mapping or a YAML or JSON file (default: this machine is read, without
     importing a kernel); `device` picks one of several GPUs. `config` is an `AttentionConfig`, a mapping, or a file;
     `backend` the shorthand for its default. `policy` is ``fallback`` or ``strict``. `environment` is where
-    ``DIFFUSION_ATTENTION_BACKEND`` and ``ATTENTION_SELECTOR_POLICY`` are looked up (default: the process's).
+    ``DIFFUSION_ATTENTION_BACKEND`` and ``ATTENTION_SELECTOR_POLICY`` are looked up (default: the process's). `log`
+    takes every decision.
 
-    Raises `TableError`, `FactsError` or `ConfigError` with every problem at once. A selector never changes; threads
-    may share it.
+    Raises `TableError`, `FactsError` or `ConfigError` with every problem at once. Threads may share a selector; what it
+    serves changes by `reload`, `switch` and `drop` alone, and then as a whole.
     """
 
     def __init__(
         self,
         *,
-        rules: RuleSet | str | Path | Sequence[str | Path] | None = None,
+        rules: Rules = None,
         facts: Mapping[str, object] | str | Path | None = None,
         device: int = 0,
         config: AttentionConfig | Mapping[str, object] | str | Path | Sourced | None = None,
         backend: str | None = None,
         policy: str | None = None,
         environment: Mapping[str, str] | None = None,
+        log: DecisionLog | None = None,
     ) -> None:
         """Read and check everything, so that `select` has only the tables left to walk."""
-        env = os.environ if environment is None else environment
-        self.rules = rules_from(rules, env)
-        self.machines = self._machines(facts, device)
-        self.machine = self.machines[device]
-        self.choices, self.policy = self._choices(config, backend, policy, env)
-        self.plans: dict[object, object] = {}  # what `selector.dispatch` decided, by call signature
-        self.kernels: dict[object, object] = {}  # and what it bound
+        env = dict(os.environ if environment is None else environment)
+        self.folders = None if isinstance(rules, RuleSet) else folders_from(rules, env)
+        self.log = log
+        self.shadow: Shadow | None = None
+        self._given = Given(facts, device, config, backend, policy, env)
+        self._reloading = threading.RLock()
+        self.serving = self._given.serve(rules_from(rules, env))
 
-    def _machines(self, facts: Mapping[str, object] | str | Path | None, device: int) -> dict[int, dict[str, Value]]:
-        """Read the facts once for each device that they list, and so for the chosen one, by its number."""
-        name, node, value = "facts", None, facts
-        if facts is None:
-            from selector.probe import read_machine as probe  # only when the machine is asked
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that serve now."""
+        return self.serving.rules
 
-            value = probe(tuple(self.rules.vocabulary.packages.values()))
-        elif isinstance(facts, str | Path):
-            name, node = str(facts), read_file(Path(facts))
-            value = node.plain()  # type: ignore[assignment]
-        faults, machine = read_machine(value, self.rules.vocabulary, device)
-        if faults:
-            raise FactsError(place(faults, name, node))
-        others = device_numbers(value) if isinstance(value, Mapping) else []
-        return {other: read_machine(value, self.rules.vocabulary, other)[1] for other in others} | {device: machine}
+    @property
+    def machine(self) -> Mapping[str, Value]:
+        """The facts of the machine, as the rules ask about them."""
+        return self.serving.machine
 
-    def _choices(
-        self, config: AttentionConfig | Mapping[str, object] | str | Path | Sourced | None, backend: str | None,
-        policy: str | None, env: Mapping[str, str],
-    ) -> tuple[Choices, str]:  # fmt: skip
-        name, node, value = "config", None, config
-        if isinstance(config, str | Path):
-            config = Sourced(str(config), read_file(Path(config)))
-        if isinstance(config, Sourced):
-            from selector.structure import config_file_faults  # jsonschema only where a text is read
+    @property
+    def machines(self) -> Mapping[int, Mapping[str, Value]]:
+        """The facts of each GPU, by its number."""
+        return self.serving.machines
 
-            name, node = config
-            value = node.plain()  # type: ignore[assignment]
-            faults = config_file_faults(value, self.rules)
-            if faults:
-                raise ConfigError(place(faults, name, node))
-        variables = {key: env[key] for key in _VARIABLES if key in env}
-        faults, choices = choose(value, backend, variables, self.rules)
-        more, checked = read_policy(policy, variables, ())
-        if faults or more:
-            raise ConfigError(_placed([*faults, *more], name, node))
-        return choices, checked
+    @property
+    def choices(self) -> Choices:
+        """What the config, the flag and the environment chose."""
+        return self.serving.choices
+
+    @property
+    def policy(self) -> str:
+        """``fallback`` or ``strict``."""
+        return self.serving.policy
 
     def other_machines(self) -> Iterator[tuple[int, Mapping[str, Value]]]:
         """Give the other GPUs of this machine whose facts differ, each with its number."""
@@ -112,11 +95,13 @@ class Selector:
                 yield device, machine
 
     def on(self, machine: Mapping[str, Value]) -> Selector:
-        """Give the same selector for another machine's facts."""
+        """Give the same selector for another machine's facts; it is not reloaded with this one."""
         other = copy.copy(self)
-        other.machine = dict(machine)
-        other.plans, other.kernels = {}, {}
+        other.folders, other.shadow = None, None
+        other.serving = self.serving.on(machine)
         return other
+
+    # --- deciding ---
 
     def select(
         self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object
@@ -135,58 +120,108 @@ class Selector:
     def decide(
         self, role: str | None = None, *, call: Mapping[str, object] | None = None, **request: object
     ) -> Decision:
-        """Decide like `select`, but answer with the error in the decision, and log nothing."""
-        faults, read = read_request({"role": role, **request, "call": call}, self.rules.vocabulary)
-        if faults:
-            return invalid(faults, self.rules, self.policy, "request")
-        return self.resolve(read)
+        """Decide like `select`, but answer with the error in the decision, and announce nothing."""
+        return self._asked(self.serving, lambda serving: serving.decide(role, call, request))
 
-    def resolve(self, request: Request, absent: Sequence[str] = ()) -> Decision:
-        """Decide for a request that is checked already; facts named in `absent` are taken as null."""
-        inputs = Inputs(self.machine, request, self.choices, self.policy)
-        return resolve(without_packages(inputs, absent) if absent else inputs, self.rules)
+    def resolve(
+        self,
+        request: Request,
+        absent: Sequence[str] = (),
+        origins: Mapping[str, str] | None = None,
+        serving: Serving | None = None,
+    ) -> Decision:
+        """Decide for a request that is checked already, with what is served or was served before; see `Serving`."""
+        return self._asked(serving or self.serving, lambda served: served.resolve(request, absent, origins))
+
+    def _asked(self, serving: Serving, ask: Callable[[Serving], Decision]) -> Decision:
+        """Decide; the log and the newer rules in the shadow hear of it."""
+        decision = ask(serving)
+        shadow = self.shadow
+        if shadow is not None:
+            shadow.watch(decision, ask)
+        if self.log is not None:
+            self.log.write(decision)
+        return decision
+
+    # --- newer rules ---
+
+    def reload(self, *, shadow: bool = False) -> Reload:
+        """Read the rule files again and, if all of them are well, let them serve from the next decision on.
+
+        Rules that do not load, or do not suit the machine's facts or the config, are refused whole: the old ones go on
+        serving, and say so in every decision (`Decision.outdated`) until a reload succeeds. With `shadow`, the newer
+        rules only decide beside the old ones; `shadow` counts the differences, `switch` lets the newer ones serve and
+        `drop` forgets them. Raises `ValueError` for a selector that was made with a rule set and not with files.
+        """
+        if self.folders is None:
+            raise ValueError("wanted a selector whose rules are read from files, got one with a rule set of its own")
+        with self._reloading:
+            old = self.serving
+            try:
+                newer = self._given.serve(load_settled(self.folders))
+            except ProblemsError as error:
+                since = old.outdated.since if old.outdated else _now()
+                outdated = Outdated(since, str(error.problems[0]), len(error.problems))
+                self.serving = old if old.outdated == outdated else old.kept(outdated)
+                return self._told(Reload("refused", old.rules.digest, problems=error.problems))
+            digest, notices = newer.rules.digest, newer.rules.notices
+            if digest == old.rules.digest:
+                self.shadow = None
+                self.serving = old.kept(None) if old.outdated else old
+                return Reload("unchanged", digest, notices=notices)
+            newer = replace(newer, kernels=old.kernels)
+            if shadow:
+                self.shadow = Shadow(newer)
+                self.serving = old.kept(None) if old.outdated else old
+                return self._told(Reload("shadowed", old.rules.digest, digest, notices=notices))
+            self.serving, self.shadow = newer, None
+            return self._told(Reload("swapped", digest, digest, notices=notices))
+
+    def switch(self) -> Reload:
+        """Let the rules in the shadow serve. Raises `ValueError` when there are none."""
+        with self._reloading:
+            if self.shadow is None:
+                raise ValueError("wanted newer rules in the shadow, got none: `reload(shadow=True)` puts them there")
+            self.serving, self.shadow = self.shadow.serving, None
+            return self._told(Reload("swapped", self.rules.digest, self.rules.digest))
+
+    def drop(self) -> None:
+        """Forget the rules in the shadow, if there are any."""
+        with self._reloading:
+            self.shadow = None
+
+    @staticmethod
+    def _told(reload: Reload) -> Reload:
+        from selector.logs import announce_reload
+
+        announce_reload(reload)
+        return reload
+
+    def __getstate__(self) -> dict[str, object]:
+        """Give what can be copied: everything but the lock, the shadow, and what was planned and bound."""
+        fresh = replace(self.serving, plans={}, kernels={})
+        return {**self.__dict__, "serving": fresh, "shadow": None, "log": None, "_reloading": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take what was copied, with a lock of its own."""
+        self.__dict__.update(state)
+        self._reloading = threading.RLock()
 
 
-def rules_from(rules: RuleSet | str | Path | Sequence[str | Path] | None, environment: Mapping[str, str]) -> RuleSet:
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def folders_from(rules: str | Path | Sequence[str | Path] | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the folders and files that were given, or those of the environment."""
+    if rules is None:
+        return tuple(folder for folder in environment.get(RULES_VARIABLE, "").split(os.pathsep) if folder)
+    return tuple(map(str, [rules] if isinstance(rules, str | Path) else rules))
+
+
+def rules_from(rules: Rules, environment: Mapping[str, str]) -> RuleSet:
     """Give the rule set: the one given, or the shipped rules with the given folders or those of the environment."""
     if isinstance(rules, RuleSet):
         return rules
-    if rules is None:
-        folders: Sequence[str | Path] = [
-            folder for folder in environment.get(RULES_VARIABLE, "").split(os.pathsep) if folder
-        ]
-    else:
-        folders = [rules] if isinstance(rules, str | Path) else rules
+    folders = folders_from(rules, environment)
     return load_rules(folders) if folders else shipped()
-
-
-_SETTINGS = {"backend": "--diffusion-attention-backend", "policy": "--policy"}
-
-
-def _placed(faults: Sequence[Fault], name: str, node: Node | None) -> list[Problem]:
-    """Place what is wrong with the config in its text, and what is wrong with a flag or variable at its name."""
-    problems = []
-    for fault in faults:
-        step, *rest = fault.path
-        if step == "config":
-            problems += place([fault._replace(path=tuple(rest))], name, node)
-        else:
-            setting = str(rest[-1]) if rest else _SETTINGS.get(str(step), str(step))
-            problems += place([fault._replace(path=())], setting)
-    return problems
-
-
-def invalid(faults: Sequence[Fault], rules: RuleSet, policy: str, name: str) -> Decision:
-    """Give the decision that says that the input is not valid, with every fault."""
-    problems = tuple(place(faults, name))
-    exclusive = next((fault for fault in faults if fault.code == "mutually_exclusive"), None)
-    fault = exclusive or faults[0]
-    told = [exclusive] if exclusive else faults[:_MOST_TOLD]
-    rest = 0 if exclusive else len(faults) - len(told)
-    message = "; ".join([*map(_sentence, told), *([f"and {rest} more problems"] if rest else [])])
-    failure = Failure("mutually_exclusive" if exclusive else "invalid", message, dotted(fault.path) or None, problems)
-    return Decision(None, None, None, None, None, (), failure, rules.digest, policy, "", None, {})
-
-
-def _sentence(fault: Fault) -> str:
-    return f"{fault.message} ({fault.hint})" if fault.hint else fault.message

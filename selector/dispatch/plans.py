@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +12,9 @@ from selector.decision import Decision, Failure, SelectionRefusedError
 from selector.facts import Request
 from selector.rules.problems import listing, nearest, shown
 from selector.rules.vocabulary import Fact, Value
+from selector.ruleset import RuleSet
 from selector.selecting import Selector
+from selector.serving import Serving
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,6 +63,7 @@ def plan_for(
 ) -> Plan:
     """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
     selector = selector or this_machine()
+    serving = selector.serving  # taken once: a reload in between changes nothing of this plan
     mask = described(mask)
     _check_ranks(q=q, k=k, v=v)
     kind = "none" if mask is None else mask.kind
@@ -71,22 +74,24 @@ def plan_for(
     more = tuple((name, item if isinstance(item, str) else id(item)) for name, item in (options or {}).items())
     signature = (role, *tensors, kind, per_head, matches, causal, more, *sorted(layer.items(), key=str))
     try:
-        plan = selector.plans.get(signature)
+        plan = serving.plans.get(signature)
     except TypeError as error:
         raise ValueError("wanted plain values for the facts of the layer, got a list or a mapping") from error
     if not isinstance(plan, Plan):
         alignment = _alignment(causal, q.shape[1], k.shape[1])
-        _check_options(options or {}, selector)
+        _check_options(options or {}, serving.rules)
         call = {**_call_facts(q, k, alignment), "mask": kind, "mask_per_head": per_head, "mask_matches_dtype": matches}
-        request = _request(role, layer, call, selector)
-        plan = replace(_bind(selector, request, q.device, options or {}), causal=alignment, options=options)
-        selector.plans[signature] = plan
+        request = _request(role, layer, call, serving.rules)
+        origins = _origins(role, causal)
+        ask = functools.partial(selector.resolve, request, origins=origins, serving=serving)
+        plan = _bind(ask, serving, call, str(q.device), options or {})
+        plan = serving.plans[signature] = replace(plan, causal=alignment, options=options)
     return plan
 
 
-def _check_options(options: Mapping[str, object], selector: Selector) -> None:
+def _check_options(options: Mapping[str, object], rules: RuleSet) -> None:
     """Raise `ValueError` for an option that no kernel takes."""
-    taken = {name for backend in selector.rules.backends.values() for name in backend.takes}
+    taken = {name for backend in rules.backends.values() for name in backend.takes}
     for name in options:
         if name not in taken:
             raise ValueError(f"no kernel takes the option `{shown(name)}`; known: {listing(sorted(taken))}")
@@ -134,16 +139,16 @@ def _call_facts(q: Tensor, k: Tensor, alignment: Causal | None) -> dict[str, Val
     }
 
 
-def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], selector: Selector) -> Request:
+def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], rules: RuleSet) -> Request:
     """Make the request of a call; head sizes and counts are known to the layer too, dtype and lengths to the call."""
-    known = {fact.name: fact for fact in selector.rules.vocabulary.group["request"] if fact.name not in OF_TENSORS}
+    known = {fact.name: fact for fact in rules.vocabulary.group["request"] if fact.name not in OF_TENSORS}
     for name, value in {"role": role, **layer}.items():
         if name not in known:
             hint = nearest(name, known) or f"known: {listing([*known])}"
             raise ValueError(f"no fact `{shown(name)}` for the layer; {hint}")
         _fit(known[name], value)
     for name, value in call.items():
-        _fit(selector.rules.vocabulary.facts[name], value)
+        _fit(rules.vocabulary.facts[name], value)
     words = dict(layer)
     category, model = words.pop("role_category", None), words.pop("model", None)
     sizes = {name: call[name] for name in ("head_dim", "num_heads", "num_kv_heads")}
@@ -153,6 +158,15 @@ def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], sele
     )
 
 
+def _origins(role: str, causal: bool | Alignment | None) -> dict[str, str]:  # noqa: FBT001 - as above
+    """Say which facts of a call are read off its tensors, and which are what holds where nothing is said."""
+    found = {f"call.{name}": "tensors" for name in (*OF_TENSORS, "mask_matches_dtype")}
+    found |= dict.fromkeys(("head_dim", "num_heads", "num_kv_heads"), "tensors")
+    given = "default" if causal is None else "request"
+    found |= dict.fromkeys(("call.causal", "call.causal_alignment"), given)
+    return found | ({"role": "default"} if role == "self" else {})
+
+
 def _fit(fact: Fact, value: Value) -> None:
     """Raise `ValueError` for a value that does not belong to its fact; null is unknown."""
     misfit = None if value is None else fact.misfit(value)
@@ -160,18 +174,24 @@ def _fit(fact: Fact, value: Value) -> None:
         raise ValueError(misfit.message)
 
 
-def _bind(selector: Selector, request: Request, device: object, options: Mapping[str, object]) -> Plan:
+def _bind(
+    ask: Callable[[Sequence[str]], Decision],
+    serving: Serving,
+    call: Mapping[str, Value],
+    device: str,
+    options: Mapping[str, object],
+) -> Plan:
     """Decide and bind; a default that does not bind is decided again without it, a configured one is refused."""
     from backends.interface import BindError  # torch and kernels on first use alone
 
     absent: list[str] = []
     failures: list[str] = []
     while True:
-        decision = selector.resolve(request, absent).ensure()
+        decision = ask(absent).ensure()
         try:
-            kernel = _kernel(selector, decision, request.call or {}, str(device), options)
+            kernel = _kernel(serving, decision, call, device, options)
         except BindError as error:
-            fact = _unbound(selector, decision)
+            fact = _unbound(serving.rules, decision)
             if decision.source != "platform" or fact is None or fact in absent:
                 raise SelectionRefusedError(_refused(decision, str(error))) from error
             absent.append(fact)
@@ -186,13 +206,13 @@ def _bind(selector: Selector, request: Request, device: object, options: Mapping
 
 
 def _kernel(
-    selector: Selector, decision: Decision, call: Mapping[str, Value], device: str, options: Mapping[str, object]
+    serving: Serving, decision: Decision, call: Mapping[str, Value], device: str, options: Mapping[str, object]
 ) -> Kernel:
     """Bind the kernel of a decision, or give the one that is bound for the same geometry already."""
     from backends.interface import Geometry
     from backends.registry import load
 
-    backend = selector.rules.backends[str(decision.backend)]
+    backend = serving.rules.backends[str(decision.backend)]
     head_dim, heads, kv_heads = (int(call[name] or 0) for name in ("head_dim", "num_heads", "num_kv_heads"))
     geometry = Geometry(head_dim, heads, kv_heads, str(call["dtype"]), device, decision.provider)
     blocks: dict[str, object] = {}
@@ -200,17 +220,17 @@ def _kernel(
         blocks |= decision.spec.blocks()
     blocks |= {name: options[name] for name in backend.takes if name in options}
     key = (backend.name, geometry, json.dumps(blocks, default=id, sort_keys=True))
-    kernel: Kernel | None = selector.kernels.get(key)  # type: ignore[assignment]
+    kernel: Kernel | None = serving.kernels.get(key)  # type: ignore[assignment]
     if kernel is None:
         kernel = load(backend.name).bind(blocks, geometry)
-        selector.kernels[key] = kernel
+        serving.kernels[key] = kernel
     return kernel
 
 
-def _unbound(selector: Selector, decision: Decision) -> str | None:
+def _unbound(rules: RuleSet, decision: Decision) -> str | None:
     """Give the fact that is taken as absent when the decision's kernel does not bind."""
-    backend = selector.rules.backends[str(decision.backend)]
-    provider = selector.rules.providers.get(decision.provider or "")
+    backend = rules.backends[str(decision.backend)]
+    provider = rules.providers.get(decision.provider or "")
     if provider is not None:
         return provider.unbound
     return None if backend.providers else backend.unbound

@@ -94,7 +94,7 @@ def test_the_scale_is_used(cpu: Selector) -> None:
     got = attention(q, k, v, scale=0.7, selector=cpu)
 
     torch.testing.assert_close(got.double(), definition(q, k, v, scale=0.7), atol=1e-5, rtol=1e-5)
-    assert len(cpu.plans) == 1
+    assert len(cpu.serving.plans) == 1
 
 
 def test_without_a_selector_it_is_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_a_prepared_mask_is_the_mask_that_it_came_to(cpu: Selector) -> None:
     got = attention(q, k, v, mask=prepared, selector=cpu)
 
     torch.testing.assert_close(got.double(), definition(q, k, v, mask=padding), atol=1e-5, rtol=1e-5)
-    (plan,) = cpu.plans.values()
+    (plan,) = cpu.serving.plans.values()
     assert isinstance(plan, Plan)
     assert plan.decision.facts["mask"] == prepared.kind == "suffix_key_padding"
 
@@ -143,7 +143,7 @@ def test_a_plan_is_made_once_for_a_signature(cpu: Selector) -> None:
 
     assert plan_for(q + 1, k, v, selector=cpu, mask=masks.key_lengths(5, 12)) is plan
     assert plan_for(*(x.expand(3, -1, -1, -1) for x in (q, k, v)), selector=cpu, mask=masks.key_lengths(3, 12)) is plan
-    assert len(cpu.plans) == 1
+    assert len(cpu.serving.plans) == 1
 
 
 def test_whatever_the_decision_reads_is_part_of_the_signature(cpu: Selector) -> None:
@@ -172,7 +172,7 @@ def test_whatever_the_decision_reads_is_part_of_the_signature(cpu: Selector) -> 
         plan_for(*(x.to("meta") for x in (q, k, v)), selector=cpu),
     ]
 
-    assert len({id(plan) for plan in plans}) == len(cpu.plans) == len(plans)
+    assert len({id(plan) for plan in plans}) == len(cpu.serving.plans) == len(plans)
 
 
 def test_false_and_none_are_the_same_call(cpu: Selector) -> None:
@@ -207,7 +207,7 @@ def test_a_kernel_is_bound_once_for_a_geometry(cpu: Selector) -> None:
     assert plan_for(q, k, v, selector=cpu, mask=masks.all_keep(), role="cross").kernel is one.kernel
     assert plan_for(*inputs((6, 12)), selector=cpu).kernel is one.kernel
     assert plan_for(*inputs(head_dim=8), selector=cpu).kernel is not one.kernel
-    assert cpu.on(cpu.machine).kernels == {}
+    assert cpu.on(cpu.machine).serving.kernels == {}
 
 
 def test_options_are_part_of_the_signature(cpu: Selector) -> None:
@@ -421,7 +421,7 @@ def test_a_configured_kernel_that_does_not_bind_is_refused() -> None:
     decision = caught.value.decision
     assert (decision.backend, decision.rule, decision.log) == (None, None, None)
     assert (decision.source, decision.origin) == ("default", "flag")
-    assert chosen.plans == {}
+    assert chosen.serving.plans == {}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ from selector import (
 from selector.facts import Request
 from selector.faults import Fault
 from selector.ruleset import RuleSet, shipped
-from selector.selecting import invalid, rules_from
+from selector.selecting import rules_from
+from selector.serving import invalid
 from tests.selector.conftest import BACKENDS, CPU, FA2, FI, SAGE2, cuda, overlay
 
 BACKEND, POLICY, RULES = "DIFFUSION_ATTENTION_BACKEND", "ATTENTION_SELECTOR_POLICY", "ATTENTION_SELECTOR_RULES"
@@ -106,14 +107,20 @@ def test_rules_that_do_not_load_are_told_with_their_place(tmp_path: Path) -> Non
     assert len({line.split(":")[0] for line in found}) == 2
 
 
-@pytest.mark.parametrize("name", ["nowhere", "file.yaml"])
-def test_a_rules_folder_that_is_none(tmp_path: Path, name: str) -> None:
-    """Not there, or a file."""
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere", ": unreadable: cannot read the rules folder: no such file or directory"),
+        ("file.yaml", ":1:1: unknown-key: wanted a rule set (a mapping)"),
+    ],
+)
+def test_a_rules_folder_that_is_none(tmp_path: Path, name: str, said: str) -> None:
+    """Not there, or a file that is no rule set."""
     (tmp_path / "file.yaml").write_text("{}", encoding="utf-8")
 
     (line,) = problems(TableError, rules=tmp_path / name)
 
-    assert ": unreadable: cannot read the rules folder: no" in line
+    assert said in line
 
 
 def test_a_rules_folder_is_told_by_its_whole_name(tmp_path: Path) -> None:
@@ -213,16 +220,16 @@ def test_other_devices_are_those_that_differ() -> None:
 def test_the_same_selector_on_another_machine() -> None:
     """Rules, config and policy stay; what was bound for the first does not travel."""
     chosen = selector(facts=DEVICES, config={"per_role": {"cross": "SAGE_ATTN"}}, policy="strict")
-    chosen.plans["x"] = "bound"
+    chosen.serving.plans["x"] = "bound"
     (_, machine), *_ = chosen.other_machines()
 
     other = chosen.on(machine)
 
     assert other.select(head_dim=64).backend == "CUDNN_ATTN"
     assert other.select("cross", head_dim=64).backend == "SAGE_ATTN"
-    assert (other.policy, other.rules, other.plans) == ("strict", chosen.rules, {})
+    assert (other.policy, other.rules, other.serving.plans) == ("strict", chosen.rules, {})
     assert chosen.select(head_dim=64).backend == "FLASH_ATTN"
-    assert chosen.plans == {"x": "bound"}
+    assert chosen.serving.plans == {"x": "bound"}
 
 
 # --- config ---
