@@ -75,6 +75,7 @@ coverage: $(VENV)/stamp-dev
 generate: $(VENV)/stamp-dev
 	$(GENERATE)
 	$(BIN)/python -m tests.doc_examples
+	$(BIN)/python -m tests.editors.transcript
 
 clean:
 	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from selector.faults import Fault, Path, wrong_type
@@ -21,11 +21,15 @@ Origin = Literal["config", "flag", "env", "platform"]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the user chose: an entry per role, and the default with where it came from."""
+    """What the user chose: an entry per role, and the default with where it came from.
+
+    `unread` is what the environment names as default where a flag or the config went before it, so that it is not read.
+    """
 
     per_role: Mapping[str, AttentionSpec] = field(default_factory=dict)
     default: AttentionSpec | None = None
     default_origin: Origin = "config"
+    unread: tuple[str, ...] = field(default=(), compare=False)
 
     def entry(self, name: str, role: str, category: str | None) -> tuple[AttentionSpec | None, Origin]:
         """Give the spec that a row of `role_fallback` names, with its origin."""
@@ -74,7 +78,9 @@ def choose(
     if faults:
         return faults, NOTHING
     name = None if supplied is None or is_auto(supplied) else str(supplied)
-    return _merge(read, name, origin, rules, (*path, "config", "default"))
+    faults, choices = _merge(read, name, origin, rules, (*path, "config", "default"))
+    unread = None if origin == "env" else _variable(environment, BACKEND_VARIABLE)
+    return faults, choices if unread is None or faults else replace(choices, unread=(shown(unread),))
 
 
 def _variable(environment: Mapping[str, object], name: str) -> object:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from selector.configuring import Choices, Origin
 from selector.facts import Request
@@ -36,6 +36,10 @@ class SelectionError(ValueError):
 
     decision: Decision
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the decision be pickled, without the rules, which hold functions."""
+        return type(self), (replace(self.decision, rules=None),)
+
 
 class SelectionRefusedError(SelectionError):
     """The rules refuse what was asked for."""
@@ -54,16 +58,32 @@ class InvalidSelectionError(ProblemsError, SelectionError):
         self.decision = decision
         super().__init__(decision.error.problems if decision.error else ())
 
+    __reduce__ = SelectionError.__reduce__
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything a decision depends on besides the rules."""
+    """Everything a decision depends on besides the rules.
+
+    `origins` says of facts where they come from (`selector.origins`; facts of the call go by ``call.`` and their name),
+    where that is neither a mapping of facts nor the request. No decision depends on it.
+    """
 
     machine: Mapping[str, Value]
     request: Request = field(default_factory=Request)
     choices: Choices = field(default_factory=Choices)
     policy: str = "fallback"
     absent: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """Newer rules are refused, and older ones serve in their place: since when (UTC), and what is wrong with them."""
+
+    since: str
+    problem: str
+    problems: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +95,7 @@ class Decision:
     build that was looked at why it fits or not. `rule` is ``table/row-id`` of
     the row that decided; `transform` says how the call is changed without changing its result. `facts` are all facts
     that were used, `missing` those that were not known and could change the answer. Equal `digest` and facts give an
-    equal decision.
+    equal decision. `outdated` says so where the rules served on because newer ones are broken.
     """
 
     backend: str | None
@@ -95,7 +115,9 @@ class Decision:
     build: str | None = None
     considered: tuple[str, ...] = ()
     spec: AttentionSpec | None = None
+    outdated: Outdated | None = None
     recorded_missing: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    recorded_origins: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
     inputs: Inputs | None = field(default=None, repr=False, compare=False)
     rules: RuleSet | None = field(default=None, repr=False, compare=False)
 
@@ -105,6 +127,13 @@ class Decision:
         if self.recorded_missing is not None:
             return self.recorded_missing
         return () if self.inputs is None or self.rules is None else tuple(self.explain().missing())
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each of the facts comes from, in the words of `selector.origins`; the tables are walked for it."""
+        if self.recorded_origins is not None:
+            return self.recorded_origins
+        return {} if self.inputs is None or self.rules is None else self.explain().origins
 
     def explain(self, rules: RuleSet | None = None) -> Trace:
         """Walk the tables again and give every step; the result names the same rows as the decision does.
@@ -138,12 +167,15 @@ class Decision:
     def to_dict(self) -> dict[str, object]:
         """Give all of it as plain data that JSON can hold."""
         inputs = self.inputs
+        missing, origins = _of_facts(self)
         return {
             **self.answer(), "provider": self.provider, "build": self.build, "considered": list(self.considered),
             "transform": self.transform,
             "spec": _spec(self.spec), "role": self.role, "role_category": self.role_category, "policy": self.policy,
-            "facts": dict(self.facts),
-            "missing": list(self.missing), "digest": self.digest, "inputs": None if inputs is None else _inputs(inputs),
+            "facts": dict(self.facts), "origins": dict(origins),
+            "missing": list(missing), "digest": self.digest,
+            "outdated": None if self.outdated is None else asdict(self.outdated),
+            "inputs": None if inputs is None else _inputs(inputs),
         }  # fmt: skip
 
     def to_json(self) -> str:
@@ -163,11 +195,22 @@ class Decision:
         return read_decision(data)
 
 
+def _of_facts(decision: Decision) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Give what is missing and where the facts come from, by one walk where both are still to be found."""
+    recorded = decision.recorded_missing is not None or decision.recorded_origins is not None
+    if recorded or decision.inputs is None or decision.rules is None:
+        return decision.missing, decision.origins
+    trace = decision.explain()
+    return trace.missing(), trace.origins
+
+
 def _spec(spec: AttentionSpec | None) -> dict[str, object] | None:
     return None if spec is None else spec.model_dump(exclude_none=True, exclude_unset=True)
 
 
 def _inputs(inputs: Inputs) -> dict[str, object]:
+    from selector.origins import given_origins  # only where all is written
+
     request, choices = inputs.request, inputs.choices
     return {
         "machine": dict(inputs.machine),
@@ -178,9 +221,11 @@ def _inputs(inputs: Inputs) -> dict[str, object]:
         "choices": {
             "per_role": {role: _spec(spec) for role, spec in choices.per_role.items()},
             "default": _spec(choices.default), "default_origin": choices.default_origin,
+            "unread": list(choices.unread),
         },
         "policy": inputs.policy,
         "absent": list(inputs.absent),
+        "origins": given_origins(inputs),
     }  # fmt: skip
 
 

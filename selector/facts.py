@@ -13,17 +13,23 @@ UNKNOWN = "unknown"
 _BESIDE = ("driver", "torch", "packages", "switches", "devices", "notes", "unusable")
 _DEVICE = ("index", "name", "memory")
 _CAUSAL = ("top_left", "bottom_right")
+_UNSAID_ROLE: tuple[str, ...] = ("role",)
+_UNSAID_CAUSAL = ("call.causal", "call.causal_alignment")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One attention layer, and the call it makes where one is asked about. Facts that are not given are not there."""
+    """One attention layer, and the call it makes where one is asked about. Facts that are not given are not there.
+
+    `unsaid` are the facts (``call.`` before those of the call) whose value stands for nothing having been said.
+    """
 
     role: str = "self"
     category: str | None = None
     model: str | None = None
     facts: Mapping[str, Value] = field(default_factory=dict)
     call: Mapping[str, Value] | None = None
+    unsaid: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 def read_machine(
@@ -178,7 +184,7 @@ def _pattern_faults(flat: Mapping[str, object], own: Mapping[str, Fact], path: P
 def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tuple[list[Fault], Request]:
     """Check a request: the layer's facts, and under `call` those of one call."""
     if value is None:
-        return [], Request()
+        return [], Request(unsaid=_UNSAID_ROLE)
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping", value)], Request()
     known = {fact.name: fact for fact in vocabulary.group["request"] if fact.name != "causal_alignment"}
@@ -186,9 +192,11 @@ def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tupl
     plain = {key: item for key, item in value.items() if key in known and key != "causal"}
     facts = _values(plain, known, path, faults)
     facts |= _causal(value.get("causal"), (*path, "causal"), faults, wanted="true, false")
-    call = None
+    call: dict[str, Value] | None = None
+    unsaid = _UNSAID_ROLE
     if value.get("call") is not None:
         call = _read_call(value["call"], vocabulary, (*path, "call"), faults)
+        unsaid = _unsaid(value["call"])
     role, category, model = (facts.pop(name, None) for name in ("role", "role_category", "model"))
     return faults, Request(
         str(role) if role is not None else "self",
@@ -196,7 +204,13 @@ def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tupl
         str(model) if model is not None else None,
         facts,
         call,
+        unsaid if role is None else unsaid[1:],
     )
+
+
+def _unsaid(call: object) -> tuple[str, ...]:
+    said = isinstance(call, Mapping) and call.get("causal") is not None
+    return _UNSAID_ROLE if said else _UNSAID_ROLE + _UNSAID_CAUSAL
 
 
 def _causal(value: object, path: Path, faults: list[Fault], wanted: str) -> dict[str, Value]:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 import structlog
 
 from selector.decision import Decision
+from selector.reloading import Reload
 
 _MOST_REMEMBERED = 4096
 _seen: OrderedDict[tuple[object, ...], None] = OrderedDict()
@@ -37,6 +38,16 @@ def _is_new(decision: Decision) -> bool:
         if len(_seen) > _MOST_REMEMBERED:
             _seen.popitem(last=False)
         return True
+
+
+def announce_reload(reload: Reload) -> None:
+    """Write what came of newer rules: a warning where they are refused, with each problem."""
+    log = structlog.get_logger("attention_selector")
+    line, *rest = str(reload).split("\n")
+    if reload.outcome != "refused":
+        log.info(line, digest=reload.digest)
+        return
+    log.warning(line, digest=reload.digest, problems=rest)
 
 
 def forget() -> None:

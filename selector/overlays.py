@@ -9,7 +9,7 @@ from selector.rule_files import RuleFile
 from selector.rules.edits import Slot, TableEdits, slots_of, with_rows
 from selector.rules.fields import Source
 from selector.rules.nodes import Node
-from selector.rules.problems import Place, Problem, nearest, shown
+from selector.rules.problems import Place, Problem, listing, nearest, shown
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "vocabulary": ("facts", "derived", "sets", "packages"),
@@ -87,6 +87,11 @@ class _Entries:
         if not isinstance(base.value, dict) or not isinstance(over.value, dict):
             self.source.mapping(over, "", None)
             return base
+        if not over.value:
+            wanted = listing(SECTIONS[self.kind])
+            self.source.note(
+                over.at(self.source.file), "empty", f"wanted at least one of {wanted}, got an empty mapping"
+            )
         content = dict(base.value)
         for section, node in self.source.mapping(over, "", SECTIONS[self.kind]).items():
             content[section] = self.section(section, content.get(section), node)
@@ -155,8 +160,13 @@ class _Entries:
 
     def disabled(self, item: Node, section: str, index: int) -> bool:
         """Whether an entry of a list only says that the one of its id is to go."""
+        path = f"{section}[{index}]"
         node = item.value.get("disable") if isinstance(item.value, dict) else None
-        return node is not None and self.source.boolean(node, f"{section}[{index}].disable") is True
+        if node is None or self.source.boolean(node, f"{path}.disable") is not True:
+            return False
+        key = _IDENTIFIED_BY[section]
+        self.source.mapping(item, path, (key, "disable"), required=(key,))
+        return True
 
     def taken_out(
         self, kept: list[tuple[set[str], Node]], names: set[str], item: Node, section: str

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from selector.config import AttentionSpec, pydantic_faults, spec_faults
 from selector.configuring import Choices
-from selector.decision import Decision, Failure, Inputs
+from selector.decision import Decision, Failure, Inputs, Outdated
+from selector.decision_log import deciding_row
 from selector.facts import Request
 from selector.faults import Fault, Path, place
 from selector.resolve import resolve
@@ -18,7 +19,7 @@ from selector.rules.problems import Place, Problem, ProblemsError
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import RuleSet
 from selector.schemas.decisions import DecisionRecord, ErrorRecord, InputsRecord
-from selector.selecting import invalid
+from selector.serving import invalid
 from selector.structure import schema_faults
 
 _FORM_ALONE: Mapping[str, None] = {"rules": None}  # the rules that it was made with are not at hand
@@ -47,7 +48,9 @@ def read_decision(data: object) -> Decision:
         digest=record.digest, policy=record.policy, role=record.role, role_category=record.role_category,
         facts=record.facts, provider=record.provider, build=record.build,
         considered=tuple(record.considered), transform=record.transform, spec=record.spec,
-        recorded_missing=tuple(record.missing), inputs=None if record.inputs is None else _inputs(record.inputs),
+        recorded_missing=tuple(record.missing), recorded_origins=record.origins,
+        outdated=None if record.outdated is None else Outdated(**record.outdated.model_dump()),
+        inputs=None if record.inputs is None else _inputs(record.inputs),
     )  # fmt: skip
 
 
@@ -61,9 +64,10 @@ def _inputs(record: InputsRecord) -> Inputs:
     return Inputs(
         record.machine,
         Request(request.role, request.category, request.model, request.facts, request.call),
-        Choices(choices.per_role, choices.default, choices.default_origin),
+        Choices(choices.per_role, choices.default, choices.default_origin, tuple(choices.unread)),
         record.policy,
         tuple(record.absent),
+        record.origins,
     )
 
 
@@ -112,7 +116,7 @@ def replay(decision: Decision, rules: RuleSet) -> Replay:
     differences = tuple(
         Difference(field, value, told[field]) for field, value in _told(decision).items() if value != told[field]
     )
-    return Replay(decision, after, differences, (_row(decision), _row(after)))
+    return Replay(decision, after, differences, (deciding_row(decision), deciding_row(after)))
 
 
 def _unread(choices: Choices, rules: RuleSet) -> Iterator[Fault]:
@@ -145,12 +149,3 @@ def _told(decision: Decision) -> dict[str, object]:
         "spec": None if spec is None else spec.model_dump(exclude_none=True, exclude_unset=True),
         "role_category": decision.role_category,
     }  # fmt: skip
-
-
-def _row(decision: Decision) -> str | None:
-    """Name the row that decided, or the one that refused where the rules are at hand to walk again."""
-    if decision.rule is not None or decision.rules is None or decision.inputs is None:
-        return decision.rule
-    walks = decision.explain().walks
-    chosen = walks[-1].chosen if walks else None
-    return chosen.row.name if chosen else None

@@ -10,10 +10,11 @@ from selector.catalog import ModelRole
 from selector.configuring import Origin
 from selector.decision import Decision, Failure, Inputs, Source, ordered
 from selector.facts import derive
+from selector.rules.conditions import blame
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.tables import Row, fill
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
-from selector.rules.walk import explain_row, first, needs_newer, walk
+from selector.rules.walk import ability_of, first, holds, needs_newer, walk
 from selector.ruleset import RuleSet
 from selector.tracing import Trace, Walk
 
@@ -30,8 +31,11 @@ def resolve(inputs: Inputs, rules: RuleSet) -> Decision:
 
 def trace(inputs: Inputs, rules: RuleSet) -> Trace:
     """Decide again with every step recorded."""
-    recorded = Trace()
-    _Resolution(inputs, rules, recorded).decide()
+    recorded = Trace(inputs=inputs, rules=rules)
+    path = _Resolution(inputs, rules, recorded)
+    path.decide()
+    recorded.source, recorded.category = path.source, path.category
+    recorded.origins = path.origins(recorded.walks)
     return recorded
 
 
@@ -61,6 +65,7 @@ class _Resolution:
     rule: str | None = None
     log: str | None = None
     transform: str | None = None
+    met: bool = False
 
     # --- the path ---
 
@@ -199,9 +204,17 @@ class _Resolution:
         if self.recorded is None:
             return first(table, self.facts, abilities, without)
         steps = tuple(walk(table, self.facts, abilities, without))
-        found = Walk(name, subject, dict(self.facts), steps)
+        origins = self.origins(self.recorded.walks)
+        found = Walk(name, subject, dict(self.facts), steps, origins, self.rules.vocabulary)
         self.recorded.walks.append(found)
         return found.chosen.row if found.chosen else None
+
+    def origins(self, walks: Sequence[Walk]) -> dict[str, str]:
+        """Say of every fact where it comes from; asked for a trace alone."""
+        from selector.origins import Standing
+
+        standing = Standing(self.inputs, self.rules, self.category, self.origin, self.met, walks)
+        return standing.origins(self.facts)
 
     def entry(self) -> None:
         """Find which entry of the config speaks for the role."""
@@ -296,10 +309,11 @@ class _Resolution:
         backend = self.facts["backend"]
         abilities = self.rules.abilities["backends"]
         reasons = []
-        for row in self.rules.table(table).rows:
-            if row.action == "use" and row.target_for(self.facts) == backend:
-                step = explain_row(row, self.facts, abilities)
-                reasons += [result.reason() for result in step.blamed if result.origin == "ability"]
+        using = [row for row in self.rules.table(table).rows if row.action == "use"]
+        for row in using:
+            if row.target_for(self.facts) == backend and holds(row, self.facts, abilities) is not True:
+                needs = ability_of(row, self.facts, abilities)
+                reasons += [result.reason() for result in blame(needs, self.facts, "ability")]
         return f" ({'; '.join(ordered(reasons))})" if reasons else ""
 
     def default(self, without: Sequence[str]) -> None:
@@ -341,7 +355,7 @@ class _Resolution:
         refused: list[str] = []
         first_refusal: _Refused | None = None
         while True:
-            self.facts = derive(self.facts | call, self.rules.vocabulary)
+            self.facts, self.met = derive(self.facts | call, self.rules.vocabulary), True
             try:
                 refusal = self.call()
             except _Refused as error:
@@ -358,7 +372,7 @@ class _Resolution:
         if refusal.warn:
             self.warnings.append(self.fill(refusal.warn))
         before |= refusal.redecide
-        self.facts = dict(before)
+        self.facts, self.met = dict(before), False
         try:
             self.default(refused)
         except _Refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ TABLES = ("role_fallback", "platform_default", "explicit", "provider", "call")
 FILES = ("vocabulary", "backends", "roles", "models", "warnings")
 SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_LETTERS = 4096
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,10 @@ class Finder:
         if kind not in self.tables and new is None:
             hint = nearest(table.value, self.tables) or "a table of your own says `new: true`"
             self.note(table.at(name), "unknown-table", f"no table `{shown(kind)}`", hint)
+            return None
+        if not _NAME.fullmatch(kind):
+            message = f"`{shown(kind)}` is no name for a table: wanted small letters, digits, `_` and `-`"
+            self.note(table.at(name), "bad-name", message)
             return None
         self.tables.add(kind)
         return kind

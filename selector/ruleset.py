@@ -23,7 +23,7 @@ from selector.rules.when import Reader
 from selector.rules.words import read_vocabulary
 
 ENTRIES = ("role", "category", "default", "platform")
-_ENGINE_FACTS = (
+ENGINE_FACTS = (
     "platform", "arch", "cudnn", "role", "role_category", "model", "head_dim", "mask_free", "dtype", "causal",
     "causal_alignment", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "compile", "mask", "mask_per_head",
     "backend", "policy", "configured.role", "configured.category", "configured.default",
@@ -136,7 +136,7 @@ def _digest(nodes: Mapping[str, Node]) -> str:
 
 
 def _missing_words(vocabulary: Vocabulary, name: str) -> Iterator[Problem]:
-    for fact in _ENGINE_FACTS:
+    for fact in ENGINE_FACTS:
         if fact not in vocabulary.facts and fact not in vocabulary.broken:
             yield Problem(
                 Place(name), "missing-fact", f"the fact `{fact}` must be declared: decisions are made with it"

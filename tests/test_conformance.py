@@ -39,7 +39,7 @@ def test_every_line_agrees(path: Path, flags: list[str], capsys: pytest.CaptureF
         if told(key, answer) != (bool(expected) if key == "warnings" else expected)
     ]
     assert wrong == []
-    assert all(list(answer) == [*KEYS, *(["trace"] if flags else [])] for answer in answers)
+    assert all(list(answer) == [*KEYS, *(["trace", "layers", "origins"] if flags else [])] for answer in answers)
 
 
 def test_the_files_are_there() -> None:

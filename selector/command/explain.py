@@ -7,10 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from selector.command.inputs import request, selector
 from selector.command.options import UsageError
 from selector.decision import Decision
+from selector.origins import flag_origins
 from selector.rules.problems import FactsError
 from selector.selecting import Selector
 
@@ -21,11 +23,19 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("`--why-not` goes with the formats tree and json: a chart has no place for it")
     chosen = selector(options)
     asked = request(options)
-    decision = chosen.decide(**asked)  # type: ignore[arg-type]
+    decision = _from_flags(chosen.decide(**asked), asked)  # type: ignore[arg-type]
     if decision.error is not None and decision.error.code != "refused":
         raise FactsError(decision.error.problems)
     sys.stdout.write(_FORMATS[options.format](decision, chosen, asked, options.why_not))
     return 0 if decision.error is None else 3
+
+
+def _from_flags(decision: Decision, asked: Mapping[str, object]) -> Decision:
+    """Give the decision with flags as what the request came from."""
+    inputs = decision.inputs
+    if inputs is None:
+        return decision
+    return replace(decision, inputs=replace(inputs, origins={**inputs.origins, **flag_origins(asked)}))
 
 
 def _tree(decision: Decision, chosen: Selector, asked: Mapping[str, object], backend: str | None) -> str:
@@ -44,7 +54,8 @@ def _tree(decision: Decision, chosen: Selector, asked: Mapping[str, object], bac
 def _json(decision: Decision, chosen: Selector, asked: Mapping[str, object], backend: str | None) -> str:
     from selector.rendering import whynot
 
-    told = decision.to_dict() | {"trace": decision.explain().to_dict()}
+    trace = decision.explain()
+    told = decision.to_dict() | {"layers": [layer.to_dict() for layer in trace.layers], "trace": trace.to_dict()}
     if backend is not None:
         told["why_not"] = whynot.why_not(chosen, asked, backend).to_dict()
     return json.dumps(told, indent=2, allow_nan=False) + "\n"

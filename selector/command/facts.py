@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 
 import yaml
 
+from selector.command import given
 from selector.command.options import UsageError
-from selector.selecting import rules_from
 
 _HEADER = "# Give these facts back with --facts. A package that is null is absent; `unknown` was not looked for.\n"
 
@@ -22,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
 
     if not 0 < options.timeout < math.inf:
         raise UsageError(f"`--timeout`: wanted a finite number of seconds above 0, got {options.timeout}")
-    rules = rules_from(options.rules, os.environ)
+    rules = given.rules(options)
     facts = read_machine(tuple(rules.vocabulary.packages.values()), deep=options.deep, timeout=options.timeout)
     if options.format == "json":
         sys.stdout.write(json.dumps(facts, indent=2) + "\n")

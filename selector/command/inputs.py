@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from selector.command import given
 from selector.command.options import CONFIG_FLAG, UsageError
 from selector.rules.json_text import read_json
 from selector.rules.nodes import Node, TextError
 from selector.rules.problems import ConfigError, Place, Problem, shown
 from selector.rules.text import read_file
 from selector.rules.yaml_text import read_yaml
-from selector.selecting import Selector, Sourced
+from selector.selecting import Selector
+from selector.serving import Sourced
 
 _LAYER = (
     "role", "role_category", "model", "head_dim", "mask_free", "dtype", "causal", "num_heads", "num_kv_heads",
@@ -27,7 +29,7 @@ _WORDS = {"true": True, "false": False}
 def selector(options: argparse.Namespace) -> Selector:
     """Build the selector that the flags ask for."""
     return Selector(
-        rules=options.rules,
+        rules=given.rules(options),
         facts=options.facts,
         device=options.device,
         config=config(options),

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
-_COMMANDS = ("decide", "explain", "facts", "validate")
+_COMMANDS = ("decide", "explain", "facts", "replay", "test", "validate", "rules", "init", "schema", "lint")
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - what add_subparsers returns has no public name
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     commands: _Commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_decide, _explain, _facts, _validate):
+    for add in (_decide, _explain, _facts, _replay, _test, _validate, _rule_set, _init, _schema, _lint):
         add(commands)
     return parser
 
@@ -103,8 +103,10 @@ def _runner(module: str) -> object:
 
 
 def _rules(command: argparse.ArgumentParser) -> None:
-    text = "folder whose rule files go before the shipped ones; may be given several times"
-    command.add_argument("--rules", action="append", metavar="DIR", help=text)
+    text = (
+        "folder whose rule files are laid over the shipped ones, or a rule set in one file; may be given several times"
+    )
+    command.add_argument("--rules", action="append", metavar="DIR|FILE", help=text)
 
 
 def _config(command: argparse.ArgumentParser) -> None:
@@ -128,6 +130,7 @@ def _decide(commands: _Commands) -> None:
     command.add_argument(
         "--device", type=int, default=0, metavar="N", help="GPU to decide for where facts list several"
     )
+    command.add_argument("--log", metavar="FILE", help="append each decision to this log, which `replay` reads")
     _rules(command)
 
 
@@ -179,6 +182,37 @@ def _facts(commands: _Commands) -> None:
     _rules(command)
 
 
+def _replay(commands: _Commands) -> None:
+    command = _add(
+        commands, "replay", "Say which decisions of a log other rules would change, and by which row.", "replay"
+    )
+    command.add_argument("log", metavar="LOG", help="decision log to read; - is standard input")
+    command.add_argument("--format", choices=("text", "json"), default="text")
+    command.add_argument(
+        "--processes", type=int, metavar="N", help="processes that decide (default: one for each core)"
+    )
+    _rules(command)
+
+
+def _test(commands: _Commands) -> None:
+    command = _add(
+        commands, "test", "Run scenarios against the rules, and tell how much of the rules they show.", "test"
+    )
+    command.add_argument(
+        "paths",
+        nargs="*",
+        metavar="FILE|DIR",
+        help="scenarios to run (default: those in tests/ below each folder of rules, and the shipped ones)",
+    )
+    command.add_argument("--coverage", action="store_true", help="tell what every row and condition did")
+    command.add_argument(
+        "--min-coverage", type=float, metavar="N", help="fail when less than N percent of rows or conditions are shown"
+    )
+    command.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML too")
+    command.add_argument("--format", choices=("text", "json"), default="text")
+    _rules(command)
+
+
 def _validate(commands: _Commands) -> None:
     command = _add(
         commands, "validate", "Check rules, facts and config, and show every problem with its place.", "validate"
@@ -189,3 +223,31 @@ def _validate(commands: _Commands) -> None:
     command.add_argument("--device", type=int, default=0, metavar="N")
     _rules(command)
     _config(command)
+
+
+def _rule_set(commands: _Commands) -> None:
+    command = _add(commands, "rules", "Tell which rules are loaded, and where each of them came from.", "rules")
+    command.add_argument("--show", action="store_true", help="write all of it as one file that --rules takes")
+    _rules(command)
+
+
+def _init(commands: _Commands) -> None:
+    command = _add(commands, "init", "Write a folder of rules to start from, with three worked edits.", "init")
+    command.add_argument("folder", metavar="DIR", help="folder to write, which is not there yet or is empty")
+
+
+def _schema(commands: _Commands) -> None:
+    command = _add(commands, "schema", "Write a JSON Schema for editors; without a name, list them.", "schema")
+    command.add_argument("name", nargs="?", metavar="NAME", help="schema to write, such as rule-table")
+    _rules(command)
+
+
+def _lint(commands: _Commands) -> None:
+    command = _add(commands, "lint", "Prove over every situation what is wrong or doubtful about rules.", "lint")
+    command.add_argument("--notes", action="store_true", help="tell what is only worth knowing, too")
+    command.add_argument("--facts", metavar="FILE", help="facts that `until` is held against (default: this machine)")
+    command.add_argument(
+        "--steps", type=int, default=20_000, metavar="N", help="how much may be looked at for each question"
+    )
+    command.add_argument("--format", choices=("text", "json"), default="text")
+    _rules(command)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from selector.command import given
 from selector.command.inputs import config
 from selector.facts import read_machine
 from selector.faults import place
 from selector.rules.problems import FactsError, Problem, ProblemsError
 from selector.rules.text import read_file
 from selector.ruleset import RuleSet
-from selector.selecting import Selector, rules_from
+from selector.selecting import Selector
 
 
 def run(options: argparse.Namespace) -> int:
     """Check what was given; says what is well, and raises with all problems of all inputs otherwise."""
-    rules = rules_from(options.rules, os.environ)  # nothing else can be checked without rules
+    rules = given.rules(options)  # nothing else can be checked without rules
     checks: dict[str, Callable[[], object]] = {
         f"facts {name}": functools.partial(_facts, name, rules, options.device) for name in options.facts
     }

@@ -19,27 +19,30 @@ _RENUMBERED: Final = "the GPUs differ and CUDA_DEVICE_ORDER is not PCI_BUS_ID: C
 class Hardware:
     """The platform, its devices as entries of the facts, and what of the driver is known.
 
-    `driver` is an entry of the facts, or empty where nothing was found out about one.
+    `driver` is an entry of the facts, or empty where nothing was found out about one. `origin` and `devices_origin` say
+    where platform and devices come from, in the words of `selector.origins`.
     """
 
     platform: str
     devices: tuple[Mapping[str, object], ...]
     driver: Mapping[str, object]
     notes: tuple[str, ...]
+    origin: str = "device query"
+    devices_origin: str = "device query"
 
 
-def find_hardware(system: System, build: str | None) -> Hardware:
+def find_hardware(system: System, torch: TorchState) -> Hardware:
     """An NVIDIA GPU that this process may see makes the platform `cuda`; then others are asked for, `cpu` last.
 
-    `build` is what torch was built for, where that is known. It decides where no device can be listed.
+    What torch was built for, where that is known, decides where no device can be listed.
     """
     nvidia = _find_nvidia(system)
     if nvidia.devices:
         return nvidia
     if amd := find_amd(system):
         return Hardware("rocm", _entries(amd), {}, nvidia.notes)
-    platform = _platform_by_software(system, build)
-    return replace(nvidia, platform=platform, driver=nvidia.driver if platform == "cpu" else {})
+    platform, origin = _platform_by_software(system, torch)
+    return replace(nvidia, platform=platform, driver=nvidia.driver if platform == "cpu" else {}, origin=origin)
 
 
 def _find_nvidia(system: System) -> Hardware:
@@ -71,15 +74,15 @@ def _entries(gpus: Iterable[Gpu]) -> tuple[dict[str, object], ...]:
     return tuple(gpu.as_facts(index) for index, gpu in enumerate(gpus))
 
 
-def _platform_by_software(system: System, build: str | None) -> str:
-    if build is not None and build in {"rocm", "xpu"}:
-        return build
-    found = (
-        platform
-        for platform, distribution in _ADD_ONS.items()
-        if system.exists(_DEVICE_FILES[platform]) or system.version(distribution) is not None
-    )
-    return next(found, "cpu")
+def _platform_by_software(system: System, torch: TorchState) -> tuple[str, str]:
+    if torch.build is not None and torch.build in {"rocm", "xpu"}:
+        return torch.build, torch.origin("build")
+    for platform, distribution in _ADD_ONS.items():
+        if system.exists(_DEVICE_FILES[platform]):
+            return platform, "device query"
+        if system.version(distribution) is not None:
+            return platform, "package metadata"
+    return "cpu", "device query"
 
 
 def as_torch_sees(hardware: Hardware, torch: TorchState) -> Hardware:
@@ -95,7 +98,8 @@ def as_torch_sees(hardware: Hardware, torch: TorchState) -> Hardware:
         notes.append(f"the driver lists {by_driver}, torch (a build for {torch.build}) lists {by_torch}")
     if not torch.devices:
         return replace(hardware, notes=tuple(notes))
-    return replace(hardware, platform=torch.build, devices=torch.devices, notes=tuple(notes))
+    seen = replace(hardware, platform=torch.build, devices=torch.devices, notes=tuple(notes))
+    return replace(seen, origin="deep probe", devices_origin="deep probe")
 
 
 def _kinds(devices: Iterable[Mapping[str, object]]) -> str:

@@ -14,7 +14,7 @@ In a deep probe torch's own list of the devices counts, where it lists any.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from selector.probe.deep import NOT_DEEP, import_all
 from selector.probe.hardware import Hardware, as_torch_sees, find_hardware
@@ -22,8 +22,16 @@ from selector.probe.packages import PackageEntry, Packages, after_trials, read_p
 from selector.probe.system import THIS_SYSTEM, System
 from selector.probe.torch_state import TorchState, read_torch
 from selector.probe.versions import cudnn_from_metadata
+from selector.rules.vocabulary import PACKAGE_PREFIX
 
 DEEP_SECONDS: Final = 60.0
+
+
+class Probed(NamedTuple):
+    """The facts of a machine, and for each that rules ask about what said so, in the words of `selector.origins`."""
+
+    facts: dict[str, object]
+    origins: dict[str, str]
 
 
 def read_machine(
@@ -35,6 +43,20 @@ def read_machine(
 ) -> dict[str, object]:
     """This machine's facts as the module describes them, plain values that JSON and YAML can hold.
 
+    It reads what `probe_machine` does.
+    """
+    return probe_machine(packages, deep=deep, timeout=timeout, system=system).facts
+
+
+def probe_machine(
+    packages: Sequence[PackageEntry],
+    *,
+    deep: bool = False,
+    timeout: float = DEEP_SECONDS,
+    system: System = THIS_SYSTEM,
+) -> Probed:
+    """This machine's facts as the module describes them, and where they come from.
+
     Neither torch nor a kernel package is imported here, and CUDA is not initialised. With `deep`, torch and each
     package that is present are imported in subprocesses of at most `timeout` seconds each, two at a time.
     """
@@ -43,17 +65,20 @@ def read_machine(
     symbols = {entry.key: entry.symbols or entry.modules for entry in present}
     report = import_all(system, symbols, timeout) if deep else NOT_DEEP
     torch = read_torch(system, report.torch)
-    hardware = as_torch_sees(find_hardware(system, torch.build), torch)
+    hardware = as_torch_sees(find_hardware(system, torch), torch)
     tried = after_trials(installed, report.trials)
-    return {
+    cudnn, cudnn_origin = _cudnn(system, hardware.platform, torch)
+    facts: dict[str, object] = {
         "platform": hardware.platform,
         **hardware.driver,
         **torch.version,
-        **_cudnn(system, hardware.platform, torch),
+        **cudnn,
         "packages": dict(tried.versions),
         "devices": [dict(device) for device in hardware.devices],
         **_where_any(hardware, torch, tried),
     }
+    origins = {"platform": hardware.origin, "arch": hardware.devices_origin, "cudnn": cudnn_origin}
+    return Probed(facts, origins | {f"{PACKAGE_PREFIX}{key}": origin for key, origin in tried.origins().items()})
 
 
 def _where_any(hardware: Hardware, torch: TorchState, packages: Packages) -> dict[str, object]:
@@ -65,8 +90,11 @@ def _where_any(hardware: Hardware, torch: TorchState, packages: Packages) -> dic
     return {name: part for name, part in parts.items() if part}
 
 
-def _cudnn(system: System, platform: str, torch: TorchState) -> Mapping[str, object]:
+def _cudnn(system: System, platform: str, torch: TorchState) -> tuple[Mapping[str, object], str]:
+    """The entry of the facts, and where it comes from."""
     # torch reports another library's version under cuDNN's name elsewhere (MIOpen's on ROCm).
-    if platform != "cuda" or torch.build not in {"cuda", None}:
-        return {"cudnn": None}
-    return torch.cudnn or cudnn_from_metadata(system)
+    if platform != "cuda":
+        return {"cudnn": None}, "derived from platform"
+    if torch.build not in {"cuda", None}:
+        return {"cudnn": None}, torch.origin("build")
+    return (torch.cudnn, torch.origin("cudnn")) if torch.cudnn else (cudnn_from_metadata(system), "package metadata")

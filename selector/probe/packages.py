@@ -46,6 +46,10 @@ class Packages:
     unusable: dict[str, str]
     notes: tuple[str, ...]
 
+    def origins(self) -> dict[str, str]:
+        """Where each version comes from: an import that failed says that there is none, all else the metadata."""
+        return {key: "deep probe" if key in self.unusable else "package metadata" for key in self.versions}
+
 
 def read_packages(system: System, entries: Sequence[PackageEntry]) -> Packages:
     """Read the versions from the metadata of the distributions; nothing is imported."""

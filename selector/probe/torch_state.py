@@ -14,7 +14,8 @@ class TorchState:
 
     `version` and `cudnn` are entries of the facts, empty where they could not be found out. `build` is `cuda`,
     `rocm`, `xpu`, `cpu`, or None while that is open. `devices` are torch's own list, None when it was not asked.
-    `unusable` is why the installed torch cannot be imported, or None.
+    `unusable` is why the installed torch cannot be imported, or None. `told` says of what torch itself told whether it
+    was this process's or that of a deep probe.
     """
 
     version: Mapping[str, object]
@@ -24,6 +25,11 @@ class TorchState:
     devices: tuple[Mapping[str, object], ...] | None
     unusable: str | None
     notes: tuple[str, ...]
+    told: Mapping[str, str]
+
+    def origin(self, name: str) -> str:
+        """Where the build or cuDNN is known from."""
+        return self.told.get(name, "package metadata")
 
 
 def read_torch(system: System, fresh: Mapping[str, object]) -> TorchState:
@@ -32,7 +38,8 @@ def read_torch(system: System, fresh: Mapping[str, object]) -> TorchState:
     `fresh` is the report of a subprocess (`child.report_torch`), empty when none was asked.
     """
     loaded = system.loaded("torch")
-    known = {**fresh, **({} if loaded is None else describe_torch(loaded))}
+    here = {} if loaded is None else describe_torch(loaded)
+    known = {**fresh, **here}
     installed = system.version("torch")
     build, switches, devices = known.get("build"), known.get("switches"), known.get("devices")
     unusable = _unusable(known, installed)
@@ -44,6 +51,7 @@ def read_torch(system: System, fresh: Mapping[str, object]) -> TorchState:
         devices=tuple(devices) if isinstance(devices, list) else None,
         unusable=unusable,
         notes=tuple(_notes(fresh, loaded is not None)),
+        told={name: "torch" if name in here else "deep probe" for name in known},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from selector.decision import Decision
+from selector.rendering import provenance
 from selector.rendering.layout import WARNING, Branch, Note, Page
 from selector.rendering.rows import read_with, walk_branch
 from selector.rendering.text import words
@@ -50,10 +51,13 @@ def _branches(decision: Decision, trace: Trace, rules: RuleSet | None) -> Iterat
     yield from _problems(decision)
     if decision.rule is not None:
         yield Branch(words(f"decided by: {_decided_by(decision)}"))
+    yield from provenance.layers(trace)
     if rules is not None:
         yield from (Branch(words(line)) for line in basis(decision, rules.vocabulary))
     yield from warnings(decision)
     yield from (walk_branch(walk, known) for walk, known in read_with(decision, trace, rules))
+    if rules is not None:
+        yield from provenance.origins(trace, rules.vocabulary)
     missing = trace.missing()
     if missing:
         yield Branch(words(f"unknown, and it would matter: {', '.join(missing)}", "warning"))
@@ -130,6 +134,9 @@ def _listed(facts: Mapping[str, object]) -> str:
 
 
 def warnings(decision: Decision) -> Iterator[Branch]:
-    """Give each warning of a decision."""
+    """Give each warning of a decision, first that its rules are not the newest."""
+    if decision.outdated is not None:
+        since, problem = decision.outdated.since, decision.outdated.problem
+        yield Branch(words(f"{WARNING} newer rules are refused since {since}: {problem}", "warning"))
     for text in decision.warnings:
         yield Branch(words(f"{WARNING} {text}", "warning"))

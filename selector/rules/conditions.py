@@ -19,6 +19,7 @@ class Test:
 
     `check` is asked only about a value that is known and not null; `at_null` and `at_unknown` are the answers for
     null and for a fact that is not given. `special` words answer like an unknown one unless they are asked for.
+    `mentions` are the values, bounds or comparisons that are written, for those who reason about the test.
     """
 
     fact: str
@@ -29,6 +30,7 @@ class Test:
     at_unknown: Truth
     special: frozenset[str]
     place: Place
+    mentions: tuple[Value, ...] = ()
 
     def holds(self, facts: Facts) -> Truth:
         """Evaluate against the facts; a name that is not in them is unknown."""

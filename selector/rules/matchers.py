@@ -9,10 +9,11 @@ from selector.rules.conditions import ALWAYS, Both, Condition, Test, Truth
 from selector.rules.fields import Source, kind_of
 from selector.rules.nodes import Node
 from selector.rules.problems import Place, listing, nearest, shown
-from selector.rules.vocabulary import Fact, Vocabulary
+from selector.rules.vocabulary import Fact, Value, Vocabulary
 
 Check = Callable[[object], bool]
-Asked = tuple[str, Check]
+Asked = tuple[str, Check, tuple[Value, ...]]
+"""What is asked, in words and as a function, and the values that are mentioned."""
 UNKNOWN: Mapping[str, bool] = {"match": True, "fail": False}
 _SIGNS = ("<", ">", "=", "!", "~")
 
@@ -62,11 +63,12 @@ class Matcher:
         for name, operand in operands.items():
             self.asked = set()
             try:
-                wanted, check = OPERATORS[name](self, operand)
+                wanted, check, mentions = OPERATORS[name](self, operand)
             except Skip:
                 continue
             special = frozenset(self.fact.special) - self.asked
-            yield Test(self.fact.name, name, wanted, check, name == "absent", unknown, special, self.key(node))
+            place = self.key(node)
+            yield Test(self.fact.name, name, wanted, check, name == "absent", unknown, special, place, mentions)
 
     def unknown(self, node: Node) -> Truth:
         """Read what an unknown fact gives."""
@@ -126,7 +128,8 @@ class Matcher:
         if len(checks) < len(node.value):
             raise Skip
         wanted = f"one of {', '.join(shown(item.value) for item in node.value)}"
-        return wanted, lambda got: any(check(got) for check in checks)
+        mentions = tuple(_value(item) for item in node.value)
+        return wanted, lambda got: any(check(got) for check in checks), mentions
 
 
 def _together(parts: Iterable[Test]) -> Condition:
@@ -136,9 +139,13 @@ def _together(parts: Iterable[Test]) -> Condition:
     return found[0] if len(found) == 1 else Both(found)
 
 
+def _value(node: Node) -> Value:
+    return node.value if isinstance(node.value, str | int) else None
+
+
 def _equals(matcher: Matcher, node: Node) -> Asked:
     check = matcher.literal(node)
-    return shown(node.value), check
+    return shown(node.value), check, (_value(node),)
 
 
 def _in(matcher: Matcher, node: Node) -> Asked:
@@ -156,8 +163,8 @@ def _in(matcher: Matcher, node: Node) -> Asked:
         hint = f"sets of `{fact.name}`: {listing(of_fact) or 'none'}"
         raise matcher.skip("wrong-set", message, hint, node)
     items = replace(node, value=[replace(node, value=value) for value in values])
-    _, check = matcher.choice(items)
-    return f"{name} ({', '.join(shown(value) for value in values)})", check
+    _, check, mentions = matcher.choice(items)
+    return f"{name} ({', '.join(shown(value) for value in values)})", check, mentions
 
 
 def _compare(matcher: Matcher, node: Node, sign: str = "") -> Asked:
@@ -170,7 +177,7 @@ def _compare(matcher: Matcher, node: Node, sign: str = "") -> Asked:
         raise matcher.skip("bad-value", message, "quote it", node)
     text = f"{sign}{node.value}"
     try:
-        return text, order.comparison(text)
+        return text, order.comparison(text), (text,)
     except ValueError:
         wanted = (
             f"a bound such as `{order.example.lstrip('>=')}`" if sign else f"a comparison such as `{order.example}`"
@@ -183,21 +190,21 @@ def _multiple_of(matcher: Matcher, node: Node) -> Asked:
     divisor = _integer(matcher, node, "multiple_of")
     if divisor < 1:
         raise matcher.skip("bad-value", f"`multiple_of`: wanted an integer of at least 1, got {divisor}", None, node)
-    return f"a multiple of {divisor}", lambda got: isinstance(got, int) and got % divisor == 0
+    return f"a multiple of {divisor}", lambda got: isinstance(got, int) and got % divisor == 0, (divisor,)
 
 
 def _min(matcher: Matcher, node: Node) -> Asked:
     if isinstance(node.value, str):
         return _compare(matcher, node, ">=")
     least = _integer(matcher, node, "min")
-    return f"at least {least}", lambda got: isinstance(got, int) and got >= least
+    return f"at least {least}", lambda got: isinstance(got, int) and got >= least, (f">={least}",)
 
 
 def _max(matcher: Matcher, node: Node) -> Asked:
     if isinstance(node.value, str):
         return _compare(matcher, node, "<=")
     most = _integer(matcher, node, "max")
-    return f"at most {most}", lambda got: isinstance(got, int) and got <= most
+    return f"at most {most}", lambda got: isinstance(got, int) and got <= most, (f"<={most}",)
 
 
 def _integer(matcher: Matcher, node: Node, name: str) -> int:
@@ -218,7 +225,7 @@ def _nullness(name: str) -> Callable[[Matcher, Node], Asked]:
             always = "always present" if name == "present" else "never absent"
             message = f"`{matcher.fact.name}` is never null: it is {always} where it is known"
             raise matcher.skip("never-null", message, None, node)
-        return name, lambda _: name == "present"
+        return name, lambda _: name == "present", ()
 
     return read
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _MOST_BITS = 4096
 _MOST_TOLD = 100
@@ -50,6 +51,10 @@ class ProblemsError(ValueError):
         told = [str(problem) for problem in self.problems[:_MOST_TOLD]]
         rest = len(self.problems) - len(told)
         super().__init__("\n".join([*told, f"and {rest} more problems"] if rest else told))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the problems, and not the text made of them, be what is pickled."""
+        return type(self), (self.problems,)
 
 
 class TableError(ProblemsError):

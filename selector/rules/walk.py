@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, granted, results
+from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, granted, results, tests
 from selector.rules.orders import ORDERS
 from selector.rules.tables import Row, Table
 
@@ -80,7 +80,7 @@ def needs_newer(row: Row, facts: Facts, abilities: Abilities, versions: Containe
         return test.fact in versions and value is not None and _below(test, value)
 
     ability = ability_of(row, facts, abilities)
-    if holds(row, facts, abilities) is not False:
+    if not any(map(too_old, (*tests(row.when), *tests(ability)))) or holds(row, facts, abilities) is not False:
         return []
     if not (granted(row.when, too_old).holds(facts) is True and granted(ability, too_old).holds(facts) is True):
         return []

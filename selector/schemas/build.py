@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from selector.config import AttentionConfig
+from selector.rule_files import TABLES
+from selector.rules.tables import Table
 from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Vocabulary
 from selector.ruleset import ENTRIES, RuleSet
-from selector.schemas import config, words
-from selector.schemas.annotations import PLACEHOLDER, SCALARS, Json, fault, named, ref
+from selector.schemas import config, overlays, words
+from selector.schemas.annotations import PLACEHOLDER, SCALARS, Json, fault, named, ref, wanted
 from selector.schemas.catalogs import BackendsFile, ModelsFile, RolesFile, WarningsFile
 from selector.schemas.decisions import DecisionRecord
 from selector.schemas.examples import EXAMPLES
 from selector.schemas.inputs import ENVIRONMENT, FACTS_MARK, DecideLine, Facts, Request, ScenariosFile
-from selector.schemas.tables import RuleTable, VocabularyFile
+from selector.schemas.rulesets import RuleSetFile
+from selector.schemas.tables import Edit, Row, RuleTable, VocabularyFile
 from selector.schemas.unsaid import comment
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ _DOCUMENTS: Mapping[str, type[BaseModel]] = {
     "roles": RolesFile,
     "models": ModelsFile,
     "warnings": WarningsFile,
+    "rule-set": RuleSetFile,
     "scenarios": ScenariosFile,
 }
 NAMES = tuple(_DOCUMENTS)
@@ -44,7 +48,8 @@ def schemas(rules: RuleSet) -> dict[str, Json]:
         models |= _of_model(name, model, rules.vocabulary)
     models |= _of_model("request", Request, rules.vocabulary)
     known = {**models, **words.definitions(rules.vocabulary), **config.definitions(rules, models), **_names(rules)}
-    known["rule-table"]["allOf"] = list(_by_table(rules))
+    known |= {"tables": _tables(rules), "table": _table_body(known["RuleTable"])}
+    known["rule-table"]["allOf"] += [overlays.table_name(list(rules.tables)), *_by_table(rules)]
     known["facts"]["allOf"] += words.forms(rules.vocabulary)
     return {name: _document(name, known) for name in NAMES}
 
@@ -128,7 +133,7 @@ def _tidy_value(key: str, item: object, vocabulary: Vocabulary) -> object:
 
 
 def _noise(key: str, item: object) -> bool:
-    return key == "title" or (key == "default" and item is None)
+    return key == "title" or (key == "default" and item is None) or (key == "required" and item == [])
 
 
 def _facts(marks: list[str], vocabulary: Vocabulary) -> Iterator[Fact]:
@@ -177,12 +182,53 @@ def _reads() -> Json:
     return {"description": "Blocks by name.", "type": "object", "properties": blocks}
 
 
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
 def _by_table(rules: RuleSet) -> Iterator[Json]:
     """Offer the names that rows of each table may choose."""
-    kinds = {"backends": list(rules.backends), "providers": list(rules.providers)}
     for table in rules.tables.values():
-        names = kinds.get(table.targets, list(ENTRIES))
-        actions = dict.fromkeys(row.action for row in table.rows if row.action != "refuse")
-        row = {"properties": {action: named(names) for action in actions}}
         asked = {"required": ["table"], "properties": {"table": {"const": table.name}}}
-        yield {"if": asked, "then": {"properties": {"rows": {"type": "array", "items": row}}}}
+        yield {"if": asked, "then": _names_of(table, rules)}
+
+
+def _names_of(table: Table, rules: RuleSet) -> Json:
+    """Offer what rows of a table choose, and the rows that edits change."""
+    rows = [row for row in table.rows if row.action != "refuse"]
+    own = ENTRIES if table.name in TABLES else dict.fromkeys(row.target for row in rows)
+    names = list({"backends": rules.backends, "providers": rules.providers}.get(table.targets, own))
+    chosen = {row.action: names for row in rows}
+    changed = {key: [row.id for row in table.rows] for key in ("id", "before", "after")}
+    return {"properties": {"rows": _items(Row, chosen), "edits": _items(Edit, {**chosen, **changed})}}
+
+
+def _items(model: type[BaseModel], offered: Mapping[str, Sequence[str]]) -> Json:
+    """Offer names under some keys of each entry; editors show the description of the last schema that fits."""
+    keys = {key: {"description": model.model_fields[key].description, **named(names)} for key, names in offered.items()}
+    return {"type": "array", "items": {"properties": keys}}
+
+
+def _table_body(table: Json) -> Json:
+    """Say what stands under the name of a table in a set: all of its file but the name."""
+    properties = {key: item for key, item in table["properties"].items() if key != "table"}
+    kept = {key: item for key, item in table.items() if key not in ("title", "required")}
+    return {**kept, "properties": properties, "allOf": list(overlays.TABLE)}
+
+
+def _tables(rules: RuleSet) -> Json:
+    """Say what stands under `tables` in a set: the tables of these rules, and any other by a name of its own."""
+    tables = {
+        table.name: {
+            "description": table.description,
+            "allOf": [ref("table"), {"if": {"type": "object"}, "then": _names_of(table, rules)}],
+        }
+        for table in rules.tables.values()
+    }
+    return {
+        "description": "Each table by its name, without the key `table`.",
+        "type": "object",
+        **wanted("a mapping of tables"),
+        "properties": tables,
+        "additionalProperties": {**ref("table"), **overlays.NEW_TABLE},
+        "propertyNames": overlays.TABLE_NAMES,
+    }

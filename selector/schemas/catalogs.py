@@ -6,11 +6,15 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from selector.schemas.annotations import Def, Document, Says, Text, optional
+from selector.schemas import overlays
+from selector.schemas.annotations import NOT_BLANK, Def, Document, Says, Text, optional, wanted
 from selector.schemas.tables import FactName, When
 
 BackendName = Annotated[str, Def("listed-backend")]
 Tokens = Annotated[int, Says({"minimum": 0})]
+Category = Annotated[
+    str, Says({"type": ["string", "null"], "pattern": NOT_BLANK, **wanted("a string, or null to take it out")})
+]
 
 # --- what rules choose between ------------------------------------------------------------------------------------
 
@@ -26,7 +30,9 @@ class Caution(Document):
 
 
 class BackendEntry(Document):
-    """A backend: what it can run, what is unverified about it, and the config blocks it reads."""
+    """A backend: what it can run, what is unverified about it, and the config blocks it reads; null takes it out."""
+
+    model_config = overlays.REMOVABLE
 
     about: Text = Field(description="What the backend is.")
     ability: When = optional("What it needs to run; it joins every row that would use the backend.")
@@ -39,7 +45,9 @@ class BackendEntry(Document):
 
 
 class ProviderEntry(Document):
-    """One build of a backend's kernel."""
+    """One build of a backend's kernel; null takes it out."""
+
+    model_config = overlays.REMOVABLE
 
     backend: BackendName = Field(description="The backend that it belongs to.")
     about: Text = Field(description="What the build is.")
@@ -50,10 +58,12 @@ class ProviderEntry(Document):
 class BackendsFile(Document):
     """What each backend and each provider can run: the one statement of it, joined to every row that uses them."""
 
-    model_config = ConfigDict(title="Backends and providers")
+    model_config = ConfigDict(
+        title="Backends and providers", json_schema_extra={"allOf": [overlays.some_of("backends", "providers")]}
+    )
 
-    backends: dict[str, BackendEntry] = Field(description="Every backend by its name.")
-    providers: dict[str, ProviderEntry] = optional("Every provider by its name.")
+    backends: dict[str, BackendEntry] = optional("Backends by their names.")
+    providers: dict[str, ProviderEntry] = optional("Providers by their names.")
 
 
 class RolesFile(Document):
@@ -61,9 +71,19 @@ class RolesFile(Document):
 
     model_config = ConfigDict(title="Roles")
 
-    roles: dict[str, Text] = Field(
-        description="Categories by role; `name.*` stands for every role that begins with `name.`."
+    roles: dict[str, Category] = Field(
+        description="Categories by role; `name.*` stands for every role that begins with `name.`. Null takes one out."
     )
+
+
+class WarningEntry(Caution):
+    """A standing warning; with `disable` the one of this id is taken out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"required": [], "allOf": [*overlays.listed("id", "when", "warn", "because")]}
+    )
+
+    disable: overlays.Always = optional("Take the warning of this id out.")
 
 
 class WarningsFile(Document):
@@ -71,7 +91,7 @@ class WarningsFile(Document):
 
     model_config = ConfigDict(title="Standing warnings")
 
-    warnings: list[Caution] = Field(description="The warnings, in the order in which a decision lists them.")
+    warnings: list[WarningEntry] = Field(description="The warnings, in the order in which a decision lists them.")
 
 
 # --- models -------------------------------------------------------------------------------------------------------
@@ -105,7 +125,11 @@ class RoleEntry(CompiledEntry):
 
 
 class ModelEntry(Document):
-    """A model under all its names."""
+    """A model under all its names; with `disable` it is taken out under these names."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"required": [], "allOf": [*overlays.listed("names", "names", "mask_free", "roles")]}
+    )
 
     names: list[Text] = Field(description="Pipeline classes and hub ids, matched exactly.")
     about: Text = optional("What the model is.")
@@ -113,6 +137,7 @@ class ModelEntry(Document):
     head_dim: Annotated[object, Def("fact.head_dim")] = optional()
     roles: dict[str, RoleEntry] = Field(description="Its attention layers by role.")
     limitations: list[Text] = optional("What is known not to work.")
+    disable: overlays.Always = optional("Take what is known under these names out.")
 
 
 class ModelsFile(Document):

@@ -14,6 +14,7 @@ from selector.schemas.annotations import Says, wanted
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), Says(wanted("64 hexadecimal digits"))]
 FactValue = str | int | bool | None
 FactValues = dict[str, FactValue]
+Origins = dict[str, str]
 
 
 class Record(BaseModel):
@@ -46,6 +47,7 @@ class ChoicesRecord(Record):
     per_role: dict[str, AttentionSpec] = Field(description="Entries by role.")
     default: AttentionSpec | None = Field(description="The default entry.")
     default_origin: Origin = Field(description="Where the default entry came from.")
+    unread: list[str] = Field(description="What the environment names where a flag or the config went before it.")
 
 
 class InputsRecord(Record):
@@ -56,6 +58,15 @@ class InputsRecord(Record):
     choices: ChoicesRecord = Field(description="What the user chose.")
     policy: str = Field(description="The policy it was made under.")
     absent: list[str] = Field(description="Facts that were taken as null, as after a kernel that failed to bind.")
+    origins: Origins = Field(description="Where each fact comes from that was given; `call.` before those of the call.")
+
+
+class OutdatedRecord(Record):
+    """Newer rules are refused, and older ones serve in their place."""
+
+    since: str = Field(description="Since when, in UTC.", examples=["2026-11-29T20:30:00Z"])
+    problem: str = Field(description="The first thing that is wrong with the newer rules.")
+    problems: int = Field(description="How many things are wrong with them.")
 
 
 class DecisionRecord(Record):
@@ -79,6 +90,8 @@ class DecisionRecord(Record):
     role_category: str | None = Field(description="The category of the role.")
     policy: str = Field(description="The policy it was made under.")
     facts: FactValues = Field(description="All facts that were used.")
+    origins: Origins = Field(description="Where each of these facts comes from.")
     missing: list[str] = Field(description="Facts that were not known and could change the answer.")
     digest: Digest = Field(description="Names the content of the rules.")
+    outdated: OutdatedRecord | None = Field(description="That newer rules are refused, while these serve on.")
     inputs: InputsRecord | None = Field(description="What it was decided from; null when the input was not valid.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from selector.schemas import overlay_examples as overlays
 from selector.schemas.annotations import Json
 
 _B200: Json = {"platform": "cuda", "arch": "sm_100", "cudnn": 91002, "packages": {"flashinfer": "0.6.18"}}
@@ -25,14 +26,29 @@ _DECISION: Json = {
     "role_category": None,
     "policy": "fallback",
     "facts": {"platform": "cpu", "arch": None, "head_dim": 64, "role": "self", "policy": "fallback"},
+    "origins": {
+        "platform": "device query",
+        "arch": "device query",
+        "head_dim": "request",
+        "role": "default",
+        "policy": "default",
+    },
     "missing": [],
     "digest": "4f" * 32,
+    "outdated": None,
     "inputs": {
         "machine": {"platform": "cpu", "arch": None},
         "request": {"role": "self", "category": None, "model": None, "facts": {"head_dim": 64}, "call": None},
-        "choices": {"per_role": {}, "default": None, "default_origin": "config"},
+        "choices": {"per_role": {}, "default": None, "default_origin": "config", "unread": []},
         "policy": "fallback",
         "absent": [],
+        "origins": {
+            "platform": "device query",
+            "arch": "device query",
+            "head_dim": "request",
+            "role": "default",
+            "policy": "default",
+        },
     },
 }
 _TABLE: Json = {
@@ -73,7 +89,7 @@ EXAMPLES: Mapping[str, list[Json]] = {
     ],
     "decision": [_DECISION],
     "decide-line": [{"id": 1, "facts": _B200, "request": _LAYER, "config": {"per_role": {"cross": "CUDNN_ATTN"}}}],
-    "rule-table": [_TABLE],
+    "rule-table": [_TABLE, overlays.EDITS, overlays.NEW_TABLE],
     "vocabulary": [
         {
             "facts": {
@@ -82,7 +98,8 @@ EXAMPLES: Mapping[str, list[Json]] = {
             },
             "sets": {"newest": {"fact": "arch", "values": ["sm_103", "sm_12x"]}},
             "packages": {"flash-attn": {"distributions": ["flash-attn"], "about": "FlashAttention 2."}},
-        }
+        },
+        overlays.VOCABULARY,
     ],
     "backends": [
         {
@@ -92,9 +109,10 @@ EXAMPLES: Mapping[str, list[Json]] = {
                     "ability": {"platform": "cuda", "head_dim": {"in": [64, 128], "unknown": "match"}},
                 }
             }
-        }
+        },
+        overlays.BACKENDS,
     ],
-    "roles": [{"roles": {"ltx2.audio_self": "self", "my_model.*": "joint"}}],
+    "roles": [{"roles": {"ltx2.audio_self": "self", "my_model.*": "joint"}}, overlays.ROLES],
     "models": [
         {
             "models": [
@@ -105,7 +123,8 @@ EXAMPLES: Mapping[str, list[Json]] = {
                     "roles": {"joint": {"num_heads": 24, "num_kv_heads": 24, "mask": "key_padding"}},
                 }
             ]
-        }
+        },
+        overlays.MODELS,
     ],
     "warnings": [
         {
@@ -117,8 +136,10 @@ EXAMPLES: Mapping[str, list[Json]] = {
                     "because": "It most likely runs, only nobody has looked.",
                 }
             ]
-        }
+        },
+        overlays.WARNINGS,
     ],
+    "rule-set": [overlays.RULE_SET],
     "scenarios": [
         {
             "scenarios": [

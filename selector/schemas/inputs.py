@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from selector.configuring import BACKEND_VARIABLE, POLICIES, POLICY_VARIABLE, Origin
 from selector.decision import Code, Source
+from selector.scenario.coverage import WHAT_CONDITIONS_DO, WHAT_ROWS_DO
 from selector.schemas.annotations import Def, Document, Json, Says, Text, fault, nullable, optional, wanted
 
 FACTS_MARK = "x-facts"  # the facts, by group or name, that become properties; others pass, as overlays may declare them
@@ -156,12 +157,31 @@ class Expectation(Document):
     )
 
 
+_BAD_ID = "scenario id `{got}` is not kebab-case (small letters, digits and single hyphens)"
+ScenarioId = Annotated[
+    Text, Says({"pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$", **fault("bad-id", _BAD_ID, told="wanted kebab-case")})
+]
+
+
 class Scenario(DecideLine):
     """A situation and what must come out of it."""
 
-    id: Text = Field(description="Name of the scenario: stable, used once.")
+    id: ScenarioId = Field(description="Name of the scenario: kebab-case, stable, used once.")
     about: Text = optional("What the scenario shows.")
     expect: Expectation = Field(description="What must come out.")
+
+
+class Unreachable(Document):
+    """Something that no scenario can show, with the reason; the run fails when one shows it after all."""
+
+    code: Text = Field(
+        description="A row, or a condition of one, as the coverage names it.",
+        examples=["call/cannot", "backends/CUDNN_ATTN:arch.compare"],
+    )
+    never: Annotated[str, Says({"enum": [*WHAT_ROWS_DO, *WHAT_CONDITIONS_DO]})] = Field(
+        description="What it never does: a row wins or loses, a condition holds or fails."
+    )
+    because: Text = Field(description="Why that is so.")
 
 
 class ScenariosFile(Document):
@@ -170,4 +190,5 @@ class ScenariosFile(Document):
     model_config = ConfigDict(title="Scenarios")
 
     description: Text = optional("What the scenarios have in common.")
+    unreachable: list[Unreachable] = optional("What no scenario can show, so that the coverage does not ask for it.")
     scenarios: list[Scenario] = Field(description="The scenarios.")

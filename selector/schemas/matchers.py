@@ -73,6 +73,7 @@ def _named_matchers(fact: Fact, sets: list[str]) -> Json:
 def _mapping_of(operands: Json) -> Json:
     unknown = {"description": "What the test says while the fact is unknown.", "enum": list(UNKNOWN)}
     return {
+        "title": "matchers",  # editors name the type of a mapping by it
         "type": "object",
         "properties": {**operands, "unknown": unknown},
         "additionalProperties": False,

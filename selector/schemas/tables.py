@@ -7,12 +7,11 @@ from typing import Annotated, get_args, get_type_hints
 from pydantic import ConfigDict, Field
 
 from selector.rules.orders import ORDERS
-from selector.rules.problems import listing
 from selector.rules.tables import ACTIONS
 from selector.rules.vocabulary import Derived, Fact, Group
 from selector.rules.words import RESERVED
-from selector.ruleset import TABLES
-from selector.schemas.annotations import SCALARS, Def, Document, Json, Says, Text, fault, optional
+from selector.schemas import overlays
+from selector.schemas.annotations import SCALARS, Def, Document, Says, Text, fault, optional
 
 _NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
 _ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -20,11 +19,7 @@ _BAD_ID = "row id `{got}` is not kebab-case (small letters, digits and single hy
 _BAD_NAME = (
     "`{got}` is no name for a fact: wanted small letters, digits, `_`, `-` and dots, and none of the reserved words"
 )
-_ONE_ACTION: Json = {
-    "oneOf": [{"required": [action]} for action in ACTIONS],
-    **fault("one-action", f"wanted exactly one of {listing(ACTIONS)}"),
-}
-
+RowId = Annotated[Text, Says({"pattern": _ID, **fault("bad-id", _BAD_ID, told="wanted kebab-case")})]
 When = Annotated[object, Def("when")]
 FactName = Annotated[str, Def("fact-name")]
 Scalar = Annotated[object, Says({"type": SCALARS})]
@@ -45,11 +40,9 @@ FactNames = Says(
 class Row(Document):
     """One row: a condition, exactly one action, and the reason for its place in the order."""
 
-    model_config = ConfigDict(json_schema_extra={"allOf": [_ONE_ACTION]})
+    model_config = ConfigDict(json_schema_extra={"allOf": [*overlays.ROW]})
 
-    id: Annotated[Text, Says({"pattern": _ID, **fault("bad-id", _BAD_ID, told="wanted kebab-case")})] = Field(
-        description="Name of the row in its table: kebab-case, stable, never used again for another row."
-    )
+    id: RowId = Field(description="Name of the row in its table: kebab-case, stable, never used again for another row.")
     when: When = optional("What must hold for the row to fire; left out, it always does.")
     use: Text = optional("Run this backend or provider; `{backend}` is the one that was named.")
     substitute: Text = optional("Put this backend in the place of the one that was named, with a warning.")
@@ -66,19 +59,42 @@ class Row(Document):
     source: Text = optional("Where this is known from.")
 
 
+class Edit(Row):
+    """One change to a row of a table that stands already: take it out, move it, replace it, or insert a new one."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [*overlays.EDIT]})
+
+    id: RowId = Field(description="Name of the row that changes, or of the new one.")
+    because: Text = Field(description="The reason for the change, and so for the row's place in the order.")
+    disable: overlays.Always = optional("Take the row of this id out.")
+    before: Text = optional(
+        "Put the row in front of the row of this id: it moves there, or is new if it has an action."
+    )
+    after: Text = optional("Put the row behind the row of this id: it moves there, or is new if it has an action.")
+
+
 class RuleTable(Document):
-    """An ordered table: the first row that holds wins, and the last one has no `when`, so that there is an answer."""
+    """An ordered table, whole (`rows`) or as changes to the one that stands already (`edits`).
 
-    model_config = ConfigDict(title="Rule table")
+    The first row that holds wins, and the last one has no `when`, so that there is an answer.
+    """
 
-    table: Annotated[str, Says({"enum": list(TABLES)})] = Field(description="Which of the tables this is.")
+    model_config = ConfigDict(title="Rule table", json_schema_extra={"allOf": [*overlays.TABLE]})
+
+    table: Text = Field(description="Which of the tables this is; with `new`, the name of your own.")
+    new: overlays.Always = optional("Say that the table is a new one of your own, so that its name is no slip.")
     description: Text = optional("The question that the table answers.")
     targets: Text = optional("What `use` and `substitute` name.", examples=["backends", "providers"])
     actions: list[Annotated[str, Says({"enum": list(ACTIONS)})]] = optional(
         "The actions that rows of this table may take."
     )
     requires: list[FactName] = optional("Facts without which the table gives no answer; the decision is then invalid.")
-    rows: list[Row] = Field(min_length=1, description="The rows, in the order in which they are asked.")
+    rows: Annotated[list[Row], Field(min_length=1)] = optional(
+        "The rows of the whole table, in the order in which they are asked."
+    )
+    edits: Annotated[list[Edit], Field(min_length=1)] = optional(
+        "Changes to the rows of the table that stands already, made in this order; every other row stays as it is."
+    )
 
 
 # --- vocabulary ---------------------------------------------------------------------------------------------------
@@ -99,7 +115,9 @@ class PatternOn(ValuePattern):
 
 
 class FactEntry(Document):
-    """One fact: its type, who gives it, its values, how they compare, and a sentence."""
+    """One fact: its type, who gives it, its values, how they compare, and a sentence; null takes it out."""
+
+    model_config = overlays.REMOVABLE
 
     type: Annotated[str, Says({"enum": list(get_args(get_type_hints(Fact)["type"]))})] = Field(
         description="Type of the values; a version is a string as PEP 440 writes it."
@@ -118,7 +136,9 @@ class FactEntry(Document):
 
 
 class DerivedEntry(Document):
-    """A boolean fact that follows from two others."""
+    """A boolean fact that follows from two others; null takes it out."""
+
+    model_config = overlays.REMOVABLE
 
     relation: Annotated[str, Says({"enum": list(get_args(get_type_hints(Derived)["relation"]))})] = Field(
         description="How the two facts stand to each other; `divisible` asks whether the second divides the first."
@@ -128,15 +148,22 @@ class DerivedEntry(Document):
 
 
 class SetEntry(Document):
-    """A named set of values of one fact."""
+    """A named set of values of one fact, or with `add` more values for the set of that name; null takes it out."""
 
-    fact: FactName = Field(description="The fact whose values these are.")
-    values: list[Scalar] = Field(description="The values; an architecture may be a family such as sm_10x.")
+    model_config = overlays.removable({"allOf": overlays.SET})
+
+    fact: FactName = optional("The fact whose values these are.")
+    values: list[Scalar] = optional("The values; an architecture may be a family such as sm_10x.")
     about: Text = optional("What the values have in common.")
+    add: Annotated[list[Scalar], Field(min_length=1)] = optional(
+        "Values that join those of the set of this name, which stands already."
+    )
 
 
 class PackageEntry(Document):
-    """A package that rules ask about as `packages.NAME`."""
+    """A package that rules ask about as `packages.NAME`; null takes it out."""
+
+    model_config = overlays.REMOVABLE
 
     distributions: list[Text] = Field(
         description="Distributions that bring it; the first one installed gives the version."
@@ -149,9 +176,11 @@ class PackageEntry(Document):
 class VocabularyFile(Document):
     """The words of the rules: a rule that uses a fact, a set or a value that does not stand here does not load."""
 
-    model_config = ConfigDict(title="Vocabulary")
+    model_config = ConfigDict(
+        title="Vocabulary", json_schema_extra={"allOf": [overlays.some_of("facts", "derived", "sets", "packages")]}
+    )
 
-    facts: Annotated[dict[str, FactEntry], FactNames] = Field(description="Every fact by its name.")
+    facts: Annotated[dict[str, FactEntry], FactNames] = optional("Facts by their names.")
     derived: Annotated[dict[str, DerivedEntry], FactNames] = optional("Facts that follow from others.")
     sets: dict[str, SetEntry] = optional("Named sets of values.")
     packages: Annotated[dict[str, PackageEntry], FactNames] = optional(

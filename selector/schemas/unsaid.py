@@ -70,6 +70,13 @@ _TABLE = (
     Unsaid("duplicate-row", ".*", "whether two rows have one id"),
     Unsaid("wrong-action", ".*", "whether the table allows the row's action"),
     Unsaid("unreachable", ".*", "whether a row can fire, and whether the last one always does"),
+    Unsaid("unknown-row", r"edits\[.*", "whether the rows that an edit names are there, and what stands beside them"),
+    Unsaid("duplicate-row", r"edits\[.*", "whether a row that is put in has a new id, and each row one edit"),
+    Unsaid("bad-anchor", r"edits\[.*", "whether a row would stand before or after itself"),
+)
+_ENTRIES = (
+    Unsaid("unknown-entry", ".*", "whether an entry that is taken out, or a set that grows, is there"),
+    Unsaid("missing-key", ".*", "whether a file that replaces all of its kind holds all of it"),
 )
 UNSAID: Mapping[str, tuple[Unsaid, ...]] = {
     "config": _config(),
@@ -78,15 +85,24 @@ UNSAID: Mapping[str, tuple[Unsaid, ...]] = {
     "scenarios": _LINE,
     "rule-table": _TABLE,
     "vocabulary": (
+        *_ENTRIES,
         Unsaid("unknown-fact", ".*", "whether a set or a derived fact names a fact that stands here"),
         Unsaid("bad-value", ".*", "whether a value of a set belongs to its fact, and whether a pattern is well formed"),
     ),
-    "backends": (*_RULES, Unsaid("unknown-name", ".*", "whether backends and providers name each other")),
+    "backends": (*_RULES, *_ENTRIES, Unsaid("unknown-name", ".*", "whether backends and providers name each other")),
+    "roles": _ENTRIES[:1],
     "models": (
+        *_ENTRIES[:1],
         Unsaid("duplicate-model", ".*", "whether a name stands twice"),
         Unsaid("unknown-name", ".*", "whether `same_as` names a role of the model"),
     ),
-    "warnings": _RULES,
+    "warnings": (*_RULES, *_ENTRIES[:1]),
+    "rule-set": (
+        *_TABLE,
+        *_ENTRIES,
+        Unsaid("unknown-name", ".*", "whether the parts name each other"),
+        Unsaid("bad-value", r"tables\..*\.new", "whether a table that says that it is new is"),
+    ),
     "decision": (Unsaid("digest", ".*", "whether the rules with this digest decide so"),),
 }
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from selector.command.decide import Lines
+from selector.probe import Probed
 from selector.rules.nodes import MOST_BYTES
 from selector.ruleset import shipped
 from selector.selecting import Selector
@@ -150,11 +151,12 @@ def test_without_facts_this_machine_is_read_once(monkeypatch: pytest.MonkeyPatch
     """For all lines together."""
     read: list[object] = []
 
-    def probe(packages: tuple[object, ...]) -> dict[str, object]:
+    def probe(packages: tuple[object, ...]) -> Probed:
         read.append(packages)
-        return {"platform": "cuda", "cudnn": 91002, "packages": {}, "devices": [{"arch": "sm_90"}, {"arch": "sm_120"}]}
+        devices = [{"arch": "sm_90"}, {"arch": "sm_120"}]
+        return Probed({"platform": "cuda", "cudnn": 91002, "packages": {}, "devices": devices}, {})
 
-    monkeypatch.setattr("selector.probe.read_machine", probe)
+    monkeypatch.setattr("selector.probe.probe_machine", probe)
     lines = Lines(shipped(), 1)
 
     assert [json.loads(lines.answer(b"{}"))["backend"] for _ in range(3)] == ["CUDNN_ATTN"] * 3

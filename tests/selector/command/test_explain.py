@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from selector.facts import Request
 from selector.ruleset import shipped
 from selector.selecting import Selector
 from tests.selector.command.runs import Ran, ask, process
@@ -429,10 +430,14 @@ def test_the_tree_has_colours_on_a_terminal_alone(
 
 def test_json_is_the_whole_decision_with_its_trace(capsys: pytest.CaptureFixture[str], facts: str) -> None:
     """As `Decision.to_dict` and `Trace.to_dict` give them."""
-    chosen = Selector(facts=facts, environment={}).decide(head_dim=64)
+    chosen = Selector(facts=facts, environment={})
+    decision = chosen.resolve(Request(facts={"head_dim": 64}, unsaid=("role",)), origins={"head_dim": "flag"})
+    trace = decision.explain()
 
     assert told(capsys, facts, "--head-dim", "64") == json.loads(
-        json.dumps(chosen.to_dict() | {"trace": chosen.explain().to_dict()})
+        json.dumps(
+            decision.to_dict() | {"layers": [layer.to_dict() for layer in trace.layers], "trace": trace.to_dict()}
+        )
     )
 
 

@@ -232,7 +232,7 @@ OTHERS: list[tuple[str, object, str, str, str, str | None]] = [
     (
         "rule-table",
         {"rows": [{"id": "a", "because": "b", "use": "X", "refuse": "y", "when": {"cudnn": {"min": [], "maxi": 1}}}]},
-        "rows[0]",
+        "rows[0].refuse",
         "one-action",
         "wanted exactly one of use, substitute, refuse, entry",
         None,

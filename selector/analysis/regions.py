@@ -1,0 +1,200 @@
+"""Where each row of a table holds, as boxes, and how a box is told to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from selector.analysis.boxes import Budget, BudgetError, Index, meet, minus, within
+from selector.analysis.space import Box, Space, Variable, bits, make_space
+from selector.analysis.values import candidates
+from selector.rules.conditions import ALWAYS, Condition, Either, Not, Test, tests
+from selector.rules.problems import Place, shown
+from selector.rules.tables import Row, Table
+from selector.rules.vocabulary import Value, Vocabulary
+from selector.rules.walk import Abilities
+
+MOST_BOXES = 20_000
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """A table over its space: for each row where it holds by itself, whatever stands before it.
+
+    `wished` is where the row's own condition holds, `held` where its target can run as well.
+    """
+
+    table: Table
+    space: Space
+    wished: tuple[tuple[Box, ...], ...]
+    held: tuple[tuple[Box, ...], ...]
+    index: Index
+    vocabulary: Vocabulary
+
+    def left(self, row: int, budget: Budget, used: set[int] | None = None) -> Iterator[Box]:
+        """Give where a row wins: what the rows before it leave of it, in boxes that do not overlap."""
+        before = self.index.below(row)
+        taken: list[Box] = []
+        for box in self.held[row]:
+            for part in self.index.uncovered(box, before, budget, used):
+                pieces = [part]
+                for other in taken:
+                    pieces = [piece for whole in pieces for piece in minus(whole, other)]
+                yield from pieces
+            taken.append(box)
+
+
+def conditions_of(table: Table, abilities: Abilities) -> Iterator[Condition]:
+    """Give every condition that a table asks: those of its rows, and what their targets need."""
+    for row in table.rows:
+        yield row.when
+        yield from needs_of(row, abilities)
+
+
+def needs_of(row: Row, abilities: Abilities) -> list[Condition]:
+    """Give what the target of a row needs; of a row that uses whatever was named, what each of them needs."""
+    if row.action != "use":
+        return []
+    return list(abilities.values()) if row.read_from else [abilities.get(row.target, ALWAYS)]
+
+
+def regions_of(table: Table, abilities: Abilities, vocabulary: Vocabulary, space: Space | None = None) -> Regions:
+    """Work a table out over its space, or over a larger one that holds its tests."""
+    if space is None:
+        asked = [test for condition in conditions_of(table, abilities) for test in tests(condition)]
+        named = [_named(row) for row in table.rows if row.read_from and row.action == "use"]
+        space = make_space([*asked, *_names(named, abilities, vocabulary)], vocabulary, table.requires)
+    where = Where(space)
+    wished = tuple(tuple(where.holds(row.when)) for row in table.rows)
+    held = tuple(tuple(_held(where, row, boxes, abilities)) for row, boxes in zip(table.rows, wished, strict=True))
+    flat = [(at, box) for at, boxes in enumerate(held) for box in boxes]
+    return Regions(table, space, wished, held, Index([box for _, box in flat], [at for at, _ in flat]), vocabulary)
+
+
+def _named(row: Row) -> str:
+    return str(row.read_from)
+
+
+def _names(facts: Iterable[str], abilities: Abilities, vocabulary: Vocabulary) -> Iterator[Test]:
+    """Give a test for each name that a fact may hold, so that those with needs of their own are told apart."""
+    for name in dict.fromkeys(facts):
+        for target in abilities:
+            if target in vocabulary.facts[name].values:
+                yield Test(name, "equals", target, _equal(target), False, None, frozenset(), Place(""), (target,))  # noqa: FBT003
+
+
+def _equal(target: str) -> Callable[[object], bool]:
+    def check(value: object) -> bool:
+        return value == target
+
+    return check
+
+
+def _held(where: Where, row: Row, boxes: Sequence[Box], abilities: Abilities) -> Iterator[Box]:
+    """Give where a row's target can run, of the boxes where its condition holds."""
+    if row.action != "use" or not row.read_from:
+        needs = abilities.get(row.target, ALWAYS) if row.action == "use" else ALWAYS
+        yield from where.both(boxes, where.holds(needs))
+        return
+    for test in where.space.tests:
+        if test.fact == row.read_from and test.op == "equals" and test.place.file == "" and test.mentions:
+            able = where.both(where.holds(test), where.holds(abilities[str(test.mentions[0])]))
+            yield from where.both(boxes, able)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Finds where conditions hold."""
+
+    space: Space
+
+    def holds(self, condition: Condition, *, wanted: bool = True) -> list[Box]:
+        """Give the boxes where a condition holds, or (not `wanted`) fails; undetermined is neither."""
+        if isinstance(condition, Test):
+            answers = self.space.of(condition)
+            mask = answers.true if wanted else answers.false
+            full = self.space.full
+            return [(*full[: answers.variable], mask, *full[answers.variable + 1 :])] if mask else []
+        if isinstance(condition, Not):
+            return self.holds(condition.part, wanted=not wanted)
+        if isinstance(condition, Either) is wanted:
+            return _maximal(box for part in condition.parts for box in self.holds(part, wanted=wanted))
+        found = [self.space.full]
+        for part in condition.parts:
+            found = self.both(found, self.holds(part, wanted=wanted))
+        return found
+
+    def both(self, some: Iterable[Box], others: Sequence[Box]) -> list[Box]:
+        """Give what two sets share. Raises `BudgetError` when that are more boxes than are worked with."""
+        shared = [box for one in some for other in others if (box := meet(one, other)) is not None]
+        if len(shared) > MOST_BOXES:
+            raise BudgetError
+        return _maximal(shared)
+
+
+def _maximal(boxes: Iterable[Box]) -> list[Box]:
+    """Leave out boxes that lie in another one."""
+    found: list[Box] = []
+    for box in dict.fromkeys(boxes):
+        if not any(within(box, other) for other in found):
+            found = [other for other in found if not within(other, box)]
+            found.append(box)
+    return found
+
+
+# --- telling ------------------------------------------------------------------------------------------------------
+
+
+def told(box: Box, space: Space) -> str:
+    """Tell a box in words: what each fact that matters must be."""
+    parts = [
+        _variable(variable, mask, space, at)
+        for at, (variable, mask) in enumerate(zip(space.variables, box, strict=True))
+        if mask != variable.full
+    ]
+    return ", ".join(parts) or "everywhere"
+
+
+def _variable(variable: Variable, mask: int, space: Space, at: int) -> str:
+    """Tell what one variable must be: by a test that says just that, by two of them, or by its values."""
+    asked = [(test, space.of(test)) for test in space.tests if space.of(test).variable == at]
+    options: dict[str, int] = {}
+    for test, answers in asked:
+        if test.place.file:
+            options.setdefault(f"{test.fact} {test.wanted}", answers.true)
+            options.setdefault(f"{test.fact} not {test.wanted}", answers.false)
+    exact = next((text for text, where in options.items() if where == mask), None)
+    if exact is not None:
+        return exact
+    fits = {text: where for text, where in options.items() if not mask & ~where and where != variable.full}
+    for one, here in fits.items():
+        for two, there in fits.items():
+            if one < two and here & there == mask:
+                return f"{one} and {two}"
+    return _values(variable, mask)
+
+
+def _values(variable: Variable, mask: int) -> str:
+    """Tell what one variable must be by a value of each class."""
+    cells = [variable.cells[at].facts for at in bits(mask)]
+    if len(variable.names) == 1 or all(len(cell) <= 1 for cell in cells):
+        name = next((name for cell in cells for name in cell), variable.names[0])
+        words = [shown(cell[name]) if name in cell else "not known" for cell in cells if not cell or name in cell]
+        more = f" or {len(words) - _MOST_SHOWN} more" if len(words) > _MOST_SHOWN else ""
+        return f"{name} {' or '.join(words[:_MOST_SHOWN])}{more}"
+    words = [" with ".join(f"{name} {shown(value)}" for name, value in cell.items()) or "not known" for cell in cells]
+    more = f" or {len(words) - _MOST_SHOWN} more" if len(words) > _MOST_SHOWN else ""
+    return f"({' or '.join(words[:_MOST_SHOWN])}{more})"
+
+
+def witness(box: Box, regions: Regions) -> dict[str, Value]:
+    """Give the facts of one situation in a box, as few as there can be, and those without which nothing is decided."""
+    facts = regions.space.facts(box)
+    needed = {name: _any(name, regions) for name in regions.table.requires if name not in facts}
+    return {**needed, **facts}
+
+
+def _any(name: str, regions: Regions) -> Value:
+    """Give some value of a fact that no test asks about."""
+    return candidates(regions.vocabulary.facts[name], ())[0]

@@ -1,0 +1,145 @@
+"""The decision log: one JSON line for each decision, with all that is needed to decide again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import json
+import os
+import stat
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from selector.decision import Decision
+from selector.tracing import Walk
+
+if TYPE_CHECKING:
+    from selector.config import AttentionSpec
+
+
+class DecisionLog:
+    """Appends decisions to a file of JSON lines; threads may share it, and processes the file.
+
+    Each line is one write to the end of the file, so that lines never mix where the file system appends as POSIX says
+    (a local one). Making it raises `OSError` when the file cannot be opened. Afterwards nothing is raised: a line that
+    cannot be written is counted in `dropped`, and `last_error` says why.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the file, or make it."""
+        self.path = Path(path)
+        self.dropped = 0
+        self.last_error: OSError | None = None
+        self._lock = threading.Lock()
+        self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._torn = _ends_within_a_line(self.path, self._file)
+
+    def write(self, decision: Decision) -> None:
+        """Write one line, unless the decision has no inputs (what was asked was not valid): it cannot be made again."""
+        if decision.inputs is None:
+            return
+        line = json.dumps(line_of(decision, dt.datetime.now(tz=dt.UTC)), allow_nan=False)
+        with self._lock:
+            try:
+                self._append(line.encode() + b"\n")
+            except OSError as error:
+                self.dropped += 1
+                self.last_error = error
+
+    def _append(self, line: bytes) -> None:
+        if self._file is None:
+            raise OSError(errno.EBADF, "the log is closed")
+        data = b"\n" + line if self._torn else line
+        written = os.write(self._file, data)
+        self._torn = 0 < written < len(data) or (self._torn and not written)
+        if written < len(data):
+            raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+
+    def close(self) -> None:
+        """Close the file; what is written later is dropped."""
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _ends_within_a_line(path: Path, file: int) -> bool:
+    """Whether someone who wrote to the file was cut off; the next line must not be lost with the torn one."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return False
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(size - 1, 0))
+            return stream.read(1) not in (b"", b"\n")
+    except OSError:  # it may be written and not read
+        return False
+
+
+def line_of(decision: Decision, at: dt.datetime) -> dict[str, object]:
+    """Give the line of a decision as plain data; `at` is a time in UTC. Raises `ValueError` without inputs."""
+    inputs = decision.inputs
+    if inputs is None:
+        raise ValueError("wanted a decision with its inputs, got one whose input was not valid")
+    request, choices = inputs.request, inputs.choices
+    return {
+        "at": at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "digest": decision.digest,
+        "facts": dict(inputs.machine),
+        "request": {
+            "role": request.role, "category": request.category, "model": request.model, "facts": dict(request.facts),
+            "call": None if request.call is None else dict(request.call),
+        },
+        "choices": {
+            "per_role": {role: _written(spec) for role, spec in choices.per_role.items()},
+            "default": None if choices.default is None else _written(choices.default),
+            "default_origin": choices.default_origin,
+        },
+        "policy": inputs.policy,
+        "absent": list(inputs.absent),
+        "decision": {**answer_of(decision), "row": deciding_row(decision)},
+    }  # fmt: skip
+
+
+def _written(spec: AttentionSpec) -> dict[str, object]:
+    return spec.model_dump(exclude_none=True, exclude_unset=True)
+
+
+def answer_of(decision: Decision) -> dict[str, object]:
+    """Give what a decision answers as plain data: what is compared when it is made again."""
+    return {**decision.answer(), "provider": decision.provider, "transform": decision.transform}
+
+
+def deciding_row(decision: Decision) -> str | None:
+    """Name the row that decided, also where it refused (``table/row-id``).
+
+    None where no row did: a fact that a table requires was not known, or no row was left; and for a refusal that was
+    read back, whose rules are not at hand.
+    """
+    error = decision.error
+    if error is None:
+        return decision.rule
+    if error.code != "refused" or decision.rules is None or decision.inputs is None:
+        return None
+    return _refusing(decision.explain().walks)
+
+
+def _refusing(walks: Sequence[Walk]) -> str | None:
+    """Find the row that refused: of a call the first one that did, whatever was tried instead of it."""
+    for walk in walks:
+        chosen = walk.chosen
+        if walk.table == "call" and (chosen is None or chosen.row.action == "refuse"):
+            return chosen.row.name if chosen else None
+    last = walks[-1].chosen if walks else None
+    return last.row.name if last else None

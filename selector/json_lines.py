@@ -1,0 +1,103 @@
+"""JSON lines: one at a time, within bounds, and each as strictly as any other text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from selector.rules.json_text import read_json
+from selector.rules.nodes import MOST_BYTES, MOST_LEVELS
+from selector.rules.problems import Place, Problem, ProblemsError, shown
+
+STANDARD_INPUT = "-"
+
+
+class Line(NamedTuple):
+    """A line that is not blank, with its 1-based number; one of more than 1 MiB is None, and was not kept."""
+
+    number: int
+    raw: bytes | None
+
+
+def opened(name: str) -> AbstractContextManager[BinaryIO]:
+    """Open a file of lines, or standard input for ``-``, and see that it can be read. Raises `ProblemsError`."""
+    if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ProblemsError([Problem(Place("standard input"), "unreadable", "it is closed")])
+        return contextlib.nullcontext(sys.stdin.buffer)
+    try:
+        stream = Path(name).open("rb")  # noqa: SIM115 - the caller closes it
+        stream.peek(1)
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, error) from error
+    return stream
+
+
+def _unreadable(name: str, error: Exception) -> ProblemsError:
+    said = (getattr(error, "strerror", None) or str(error)).lower()
+    return ProblemsError([Problem(Place(shown(name, 4096)), "unreadable", f"cannot read the file: {said}")])
+
+
+def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:
+    """Give the lines that are not blank. Raises `ProblemsError` when reading fails on the way."""
+    number = 0
+    try:
+        while line := stream.readline(MOST_BYTES + 2):
+            number += 1
+            if len(line.rstrip(b"\r\n")) > MOST_BYTES:
+                while line and not line.endswith(b"\n"):
+                    line = stream.readline(MOST_BYTES)
+                yield Line(number, None)
+            elif line.strip():
+                yield Line(number, line)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+
+
+def text_of(raw: bytes) -> str:
+    """Decode one line, without its end; raises `UnicodeDecodeError`."""
+    return raw.decode("utf-8-sig").strip("\r\n")
+
+
+def strict_value(text: str, name: str) -> object:
+    """Read a JSON value (RFC 8259: no NaN, no key twice, 64 levels at most). Raises `TextError` with the column.
+
+    The standard library's parser goes first; ours says where it failed, or reads deep texts.
+    """
+    if text.count("{") + text.count("[") <= MOST_LEVELS:
+        try:
+            return _loads(text)
+        except ValueError:
+            pass  # read again below, which fails with the place
+    return read_json(text, name).plain()
+
+
+class _DuplicateError(ValueError):
+    """An object that has a key twice."""
+
+
+def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _DuplicateError
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+_loads = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite).decode
