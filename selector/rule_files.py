@@ -39,14 +39,17 @@ class Finder:
     problems: list[Problem]
     tables: set[str]
 
-    def files(self, path: Path, *, shipped: bool = False) -> Iterator[RuleFile]:
-        """Give the rule files of a folder in the order of their names, or the parts of a rule set in one file."""
+    def files(self, path: Path, *, shipped: bool = False, told: str | None = None) -> Iterator[RuleFile]:
+        """Give the rule files of a folder in the order of their names, or the parts of a rule set in one file.
+
+        `shipped` files stand for all of their kind; `told` is what the folder is called in places.
+        """
         if not shipped and _is_file(path):
             yield from self.rule_set(path)
             return
         found: dict[str, str] = {}
         for inner in self.paths(path):
-            name = f"rules/{inner.name}" if shipped else shown(str(inner), _MOST_LETTERS)
+            name = f"{told}/{inner.name}" if told else shown(str(inner), _MOST_LETTERS)
             try:
                 node = read_file(inner, name)
             except ProblemsError as error:

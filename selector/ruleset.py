@@ -67,21 +67,23 @@ def shipped() -> RuleSet:
     return load_rules()
 
 
-def load_rules(folders: Sequence[str | Path] = ()) -> RuleSet:
+def load_rules(folders: Sequence[str | Path] = (), base: Path | None = None) -> RuleSet:
     """Load the shipped rules with the files of `folders` laid over them, in the order in which they are given.
 
     A file with `edits` changes a table row by row, one with `rows` stands for the whole table; entries of the other
     files are added, or replace those of the same name. In place of a folder, one file may hold a whole rule set. Where
     two of them change the same thing, the later one wins, and `notices` of the result tells it.
 
-    Raises `TableError` with every problem of every file at once.
+    `base` is a folder that holds every kind of file, in place of the shipped one. Raises `TableError` with every
+    problem of every file at once.
     """
     layers = Layers()
     finder = Finder([], set(TABLES))
-    base = data.folder("rules")
-    for folder in [base, *map(Path, folders)]:
-        for file in finder.files(folder, shipped=folder is base):
-            layers.lay(file, shipped=folder is base)
+    first = base or data.folder("rules")
+    for folder in [first, *map(Path, folders)]:
+        told = "rules" if folder is first and base is None else None
+        for file in finder.files(folder, shipped=folder is first, told=told):
+            layers.lay(file, shipped=folder is first)
     if finder.problems:
         raise TableError(finder.problems)
     return _link(layers, tuple(str(folder) for folder in folders))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from selector.analysis.boxes import Budget, BudgetError, Index, meet, minus, within
-from selector.analysis.space import Box, Space, Variable, bits, make_space
+from selector.analysis.space import Answers, Box, Space, Variable, bits, make_space
 from selector.analysis.values import candidates
 from selector.rules.conditions import ALWAYS, Condition, Either, Not, Test, tests
 from selector.rules.problems import Place, shown
@@ -16,6 +16,7 @@ from selector.rules.walk import Abilities
 
 MOST_BOXES = 20_000
 _MOST_SHOWN = 6
+_MOST_JOINED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,7 @@ def needs_of(row: Row, abilities: Abilities) -> list[Condition]:
 def regions_of(table: Table, abilities: Abilities, vocabulary: Vocabulary, space: Space | None = None) -> Regions:
     """Work a table out over its space, or over a larger one that holds its tests."""
     if space is None:
-        asked = [test for condition in conditions_of(table, abilities) for test in tests(condition)]
-        named = [_named(row) for row in table.rows if row.read_from and row.action == "use"]
-        space = make_space([*asked, *_names(named, abilities, vocabulary)], vocabulary, table.requires)
+        space = make_space(list(asked_by(table, abilities, vocabulary)), vocabulary, table.requires)
     where = Where(space)
     wished = tuple(tuple(where.holds(row.when)) for row in table.rows)
     held = tuple(tuple(_held(where, row, boxes, abilities)) for row, boxes in zip(table.rows, wished, strict=True))
@@ -72,8 +71,12 @@ def regions_of(table: Table, abilities: Abilities, vocabulary: Vocabulary, space
     return Regions(table, space, wished, held, Index([box for _, box in flat], [at for at, _ in flat]), vocabulary)
 
 
-def _named(row: Row) -> str:
-    return str(row.read_from)
+def asked_by(table: Table, abilities: Abilities, vocabulary: Vocabulary) -> Iterator[Test]:
+    """Give every test that a table asks, and one for each name that an open target may stand for."""
+    for condition in conditions_of(table, abilities):
+        yield from tests(condition)
+    named = [str(row.read_from) for row in table.rows if row.read_from and row.action == "use"]
+    yield from _names(named, abilities, vocabulary)
 
 
 def _names(facts: Iterable[str], abilities: Abilities, vocabulary: Vocabulary) -> Iterator[Test]:
@@ -97,10 +100,20 @@ def _held(where: Where, row: Row, boxes: Sequence[Box], abilities: Abilities) ->
         needs = abilities.get(row.target, ALWAYS) if row.action == "use" else ALWAYS
         yield from where.both(boxes, where.holds(needs))
         return
+    told: set[str] = set()
     for test in where.space.tests:
-        if test.fact == row.read_from and test.op == "equals" and test.place.file == "" and test.mentions:
-            able = where.both(where.holds(test), where.holds(abilities[str(test.mentions[0])]))
-            yield from where.both(boxes, able)
+        name = str(test.mentions[0]) if test.mentions else ""
+        if (
+            test.fact != row.read_from
+            or test.op != "equals"
+            or test.place.file
+            or name in told
+            or name not in abilities
+        ):
+            continue
+        told.add(name)
+        able = where.both(where.holds(test), where.holds(abilities[name]))
+        yield from where.both(boxes, able)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +175,42 @@ def _variable(variable: Variable, mask: int, space: Space, at: int) -> str:
     options: dict[str, int] = {}
     for test, answers in asked:
         if test.place.file:
-            options.setdefault(f"{test.fact} {test.wanted}", answers.true)
-            options.setdefault(f"{test.fact} not {test.wanted}", answers.false)
+            for text, where in _readings(test, answers, variable.full):
+                options.setdefault(text, where)
     exact = next((text for text, where in options.items() if where == mask), None)
-    if exact is not None:
-        return exact
-    fits = {text: where for text, where in options.items() if not mask & ~where and where != variable.full}
-    for one, here in fits.items():
-        for two, there in fits.items():
-            if one < two and here & there == mask:
-                return f"{one} and {two}"
-    return _values(variable, mask)
+    return exact or _conjunction(options, mask, variable.full) or _values(variable, mask)
+
+
+def _readings(test: Test, answers: Answers, full: int) -> Iterator[tuple[str, int]]:
+    """Give what a test can be used to say of a variable: that it holds, that it fails, or no more than one of these."""
+    yield f"{test.fact} {test.wanted}", answers.true
+    yield f"{test.fact} not {test.wanted}", answers.false
+    yield f"{test.fact} {test.wanted} or not known", full & ~answers.false
+    yield f"{test.fact} not {test.wanted} or not known", full & ~answers.true
+
+
+def _conjunction(options: Mapping[str, int], mask: int, full: int) -> str | None:
+    """Say it by a few of these that all hold, where that is possible."""
+    fits = sorted((where.bit_count(), text, where) for text, where in options.items() if not mask & ~where)
+    here, chosen = full, list[tuple[str, int]]()
+    for _, text, where in fits:
+        if here & where != here:
+            here &= where
+            chosen.append((text, where))
+        if here == mask:
+            break
+    else:
+        return None
+    needed = [one for one in chosen if _all(full, [where for other, where in chosen if other != one[0]]) != mask]
+    if _all(full, [where for _, where in needed]) != mask or len(needed) > _MOST_JOINED:
+        return None
+    return " and ".join(text for text, _ in needed)
+
+
+def _all(full: int, masks: Iterable[int]) -> int:
+    for mask in masks:
+        full &= mask
+    return full
 
 
 def _values(variable: Variable, mask: int) -> str:

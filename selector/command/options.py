@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
-_COMMANDS = ("decide", "explain", "facts", "replay", "test", "validate", "rules", "init", "schema", "lint")
+_COMMANDS = ("decide", "explain", "facts", "replay", "test", "validate", "rules", "init", "schema", "lint", "diff")
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - what add_subparsers returns has no public name
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     commands: _Commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_decide, _explain, _facts, _replay, _test, _validate, _rule_set, _init, _schema, _lint):
+    for add in (_decide, _explain, _facts, _replay, _test, _validate, _rule_set, _init, _schema, _lint, _diff):
         add(commands)
     return parser
 
@@ -251,3 +251,17 @@ def _lint(commands: _Commands) -> None:
     )
     command.add_argument("--format", choices=("text", "json"), default="text")
     _rules(command)
+
+
+def _diff(commands: _Commands) -> None:
+    command = _add(commands, "diff", "Tell in which situations two rule sets decide differently.", "diff")
+    text = "folder or file of rules, a revision with a path (HEAD~1:rules), or `shipped`"
+    command.add_argument("old", metavar="OLD", help=text)
+    command.add_argument("new", metavar="NEW", help=text)
+    command.add_argument(
+        "--fleet", nargs="+", default=[], metavar="FILE", help="facts of the machines that there are; only they count"
+    )
+    command.add_argument(
+        "--steps", type=int, default=200_000, metavar="N", help="how much may be looked at for a table"
+    )
+    command.add_argument("--format", choices=("text", "json", "markdown"), default="text")
