@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from selector.analysis.boxes import Budget, BudgetError, Index, disjoint, meet, merged, minus
 from selector.analysis.lint import written
@@ -53,7 +53,7 @@ class TableDiff:
 
     table: str
     changes: tuple[Change, ...]
-    space: Space | None = None
+    space: Space | None = field(default=None, compare=False, repr=False)
     open: str | None = None
 
 

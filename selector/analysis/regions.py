@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from selector.analysis.boxes import Budget, BudgetError, Index, meet, minus, within
-from selector.analysis.space import Answers, Box, Space, Variable, bits, make_space
+from selector.analysis.cells import possible
+from selector.analysis.space import Answers, Box, Space, Variable, bits, known_in, make_space
 from selector.analysis.values import candidates
 from selector.rules.conditions import ALWAYS, Condition, Either, Not, Test, tests
 from selector.rules.problems import Place, shown
@@ -63,7 +64,8 @@ def needs_of(row: Row, abilities: Abilities) -> list[Condition]:
 def regions_of(table: Table, abilities: Abilities, vocabulary: Vocabulary, space: Space | None = None) -> Regions:
     """Work a table out over its space, or over a larger one that holds its tests."""
     if space is None:
-        space = make_space(list(asked_by(table, abilities, vocabulary)), vocabulary, table.requires)
+        asked = list(asked_by(table, abilities, vocabulary))
+        space = make_space(asked, vocabulary, known_in(table, vocabulary), engine=False)
     where = Where(space)
     wished = tuple(tuple(where.holds(row.when)) for row in table.rows)
     held = tuple(tuple(_held(where, row, boxes, abilities)) for row, boxes in zip(table.rows, wished, strict=True))
@@ -100,20 +102,21 @@ def _held(where: Where, row: Row, boxes: Sequence[Box], abilities: Abilities) ->
         needs = abilities.get(row.target, ALWAYS) if row.action == "use" else ALWAYS
         yield from where.both(boxes, where.holds(needs))
         return
-    told: set[str] = set()
-    for test in where.space.tests:
-        name = str(test.mentions[0]) if test.mentions else ""
-        if (
-            test.fact != row.read_from
-            or test.op != "equals"
-            or test.place.file
-            or name in told
-            or name not in abilities
-        ):
-            continue
-        told.add(name)
-        able = where.both(where.holds(test), where.holds(abilities[name]))
-        yield from where.both(boxes, able)
+    named = _named(str(row.read_from), where.space, abilities)
+    for name, test in named.items():
+        yield from where.both(boxes, where.both(where.holds(test), where.holds(abilities[name])))
+    others = where.holds(Either(tuple(named.values())), wanted=False)  # names of which nothing is known that they need
+    yield from where.both(boxes, others)
+
+
+def _named(fact: str, space: Space, abilities: Abilities) -> dict[str, Test]:
+    """Give the test for each name that a fact may hold and that has needs."""
+    found: dict[str, Test] = {}
+    for test in space.tests:
+        name = test.mentions[0] if test.mentions else None
+        if test.fact == fact and test.op == "equals" and not test.place.file and name in abilities:
+            found.setdefault(str(name), test)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +165,14 @@ def _maximal(boxes: Iterable[Box]) -> list[Box]:
 def told(box: Box, space: Space) -> str:
     """Tell a box in words: what each fact that matters must be."""
     parts = [
-        _variable(variable, mask, space, at)
+        variable_told(variable, mask, space, at)
         for at, (variable, mask) in enumerate(zip(space.variables, box, strict=True))
         if mask != variable.full
     ]
     return ", ".join(parts) or "everywhere"
 
 
-def _variable(variable: Variable, mask: int, space: Space, at: int) -> str:
+def variable_told(variable: Variable, mask: int, space: Space, at: int) -> str:
     """Tell what one variable must be: by a test that says just that, by two of them, or by its values."""
     asked = [(test, space.of(test)) for test in space.tests if space.of(test).variable == at]
     options: dict[str, int] = {}
@@ -229,10 +232,14 @@ def _values(variable: Variable, mask: int) -> str:
 def witness(box: Box, regions: Regions) -> dict[str, Value]:
     """Give the facts of one situation in a box, as few as there can be, and those without which nothing is decided."""
     facts = regions.space.facts(box)
-    needed = {name: _any(name, regions) for name in regions.table.requires if name not in facts}
+    needed: dict[str, Value] = {}
+    for name in regions.table.requires:
+        if name not in facts:
+            values = candidates(regions.vocabulary.facts[name], ())
+            fits = (value for value in values if _fit({**facts, **needed, name: value}, regions.vocabulary))
+            needed[name] = next(fits, values[0])
     return {**needed, **facts}
 
 
-def _any(name: str, regions: Regions) -> Value:
-    """Give some value of a fact that no test asks about."""
-    return candidates(regions.vocabulary.facts[name], ())[0]
+def _fit(facts: Mapping[str, Value], vocabulary: Vocabulary) -> bool:
+    return possible(facts, [vocabulary.facts[name] for name in facts])

@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
-
+from selector.analysis.numbers import TooManyError, line_of, members
+from selector.analysis.versions import spelt, versions
 from selector.rules.conditions import Test
 from selector.rules.orders import ORDERS
 from selector.rules.vocabulary import Fact, Value
 
-MOST_PERIOD = 4096
-NEIGHBOURS = 3
-"""How many values next to each bound are tried, so that two facts may be equal or differ within one class."""
+__all__ = ["ALONE", "Compared", "TooManyError", "candidates", "marks_of"]
+
 _BOUND = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([^\s,]+)")
 _SM = re.compile(r"sm_([1-9][0-9]?)([0-9x])\Z")
+_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyz_-."
 
 
-class TooManyError(Exception):
-    """The classes of a fact are more than are enumerated; the message says why."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a fact is compared with: the tests of those facts, numbers that must stand apart, and how many of a class.
+
+    With as many values of each class as facts are compared, any of them can be equal or differ.
+    """
+
+    tests: Sequence[Test] = ()
+    marks: frozenset[int] = frozenset()
+    copies: int = 1
 
 
-def candidates(fact: Fact, tests: Iterable[Test]) -> list[Value]:
+ALONE = Compared()
+
+
+def candidates(fact: Fact, tests: Iterable[Test], compared: Compared = ALONE) -> list[Value]:
     """Give values of a fact so that every way in which its tests can be answered together is answered by one of them.
 
     Unknown and null are not among them. Values that a test mentions come first, and plain ones before odd ones, so that
-    the first of a class is a good example of it. Raises `TooManyError` where divisors have no small common multiple.
+    the first of a class is a good example of it. What tests of facts mention that this one is compared with is told
+    apart too. Raises `TooManyError` where divisors have no small common multiple.
     """
-    asked = [test for test in tests if test.fact == fact.name]
-    mentioned = [value for test in asked for value in _mentioned(test)]
-    found = _BY_TYPE[fact.type](fact, asked, mentioned)
-    return [value for value in dict.fromkeys(_typed(found)) if fact.misfit(value) is None]
+    asked = [*(test for test in tests if test.fact == fact.name), *compared.tests]
+    found = _BY_TYPE[fact.type](fact, asked, compared)
+    return [value for value in _typed(found) if fact.misfit(value) is None]
 
 
 def _typed(values: Iterable[Value]) -> Iterator[Value]:
-    """Drop true and false where numbers are meant: `True == 1`, so a dict would take one for the other."""
+    """Give each value once. True is not 1 here, though `True == 1`."""
     seen: set[tuple[type, Value]] = set()
     for value in values:
         if (type(value), value) not in seen:
@@ -44,143 +55,127 @@ def _typed(values: Iterable[Value]) -> Iterator[Value]:
             yield value
 
 
-def _mentioned(test: Test) -> Iterator[Value]:
-    """Give the values and bounds that a test mentions, without the signs of comparison."""
-    for value in test.mentions:
-        bounds = _BOUND.findall(value) if isinstance(value, str) else []
-        if bounds and test.op in ("compare", "min", "max"):
-            yield from (bound for _, bound in bounds)
-        elif isinstance(value, str) and test.op in ("min", "max"):
-            yield value.lstrip("<>=")
-        elif test.op != "multiple_of":
-            yield value
+def _mentioned(tests: Iterable[Test]) -> Iterator[Value]:
+    """Give the values and bounds that tests mention, without the signs of comparison."""
+    for test in tests:
+        for value in test.mentions:
+            if test.op in ("compare", "min", "max") and isinstance(value, str):
+                yield from (bound for _, bound in _BOUND.findall(value))
+            elif test.op != "multiple_of":
+                yield value
 
 
-def _booleans(fact: Fact, tests: list[Test], mentioned: list[Value]) -> list[Value]:  # noqa: ARG001 - one signature
-    return [True, False]
+def _booleans(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterable[Value]:  # noqa: ARG001 - one signature
+    return (True, False)
 
 
-def _integers(fact: Fact, tests: list[Test], mentioned: list[Value]) -> list[Value]:
-    """Give each bound with its neighbours, and beyond each bound one period of the divisors."""
-    read = ORDERS[fact.order].read if fact.order else int
-    marks = {mark for value in mentioned if value not in fact.special for mark in _number(value, read)}
-    divisors = [
-        value for test in tests if test.op == "multiple_of" for value in test.mentions if isinstance(value, int)
-    ]
-    period = math.lcm(*divisors)
-    if period > MOST_PERIOD:
-        raise TooManyError(f"the divisors of `{fact.name}` have no common multiple below {MOST_PERIOD}")
-    least = fact.minimum if fact.minimum is not None else min(marks, default=0) - NEIGHBOURS
-    starts = sorted({least, *marks, *(mark + 1 for mark in marks)})
-    reach = max(period, NEIGHBOURS)
-    values: list[Value] = [*sorted(marks), *fact.special]
-    for start, end in zip(starts, [*starts[1:], None], strict=True):
-        values += range(start, start + reach if end is None else min(end, start + reach))
-    if fact.minimum is None:
-        values += range(least - reach, least)
-    return [value for value in values if isinstance(value, str) or fact.minimum is None or value >= fact.minimum]  # type: ignore[operator]
+# --- integers -----------------------------------------------------------------------------------------------------
 
 
-def _number(value: Value, read: Callable[[str], object]) -> Iterator[int]:
+def _integers(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
+    """Give each bound, the special words, and members of each stretch between bounds for each pattern of divisors."""
+    marks, divisors = marks_of(tests)
+    yield from sorted(marks)
+    yield from fact.special
+    for stretch in line_of(marks | compared.marks, divisors, fact.minimum):
+        yield from members(stretch, compared.copies)
+
+
+def marks_of(tests: Iterable[Test]) -> tuple[set[int], set[int]]:
+    """Give the numbers at which tests change their answer, and those that they divide by."""
+    asked = list(tests)
+    divisors = {value for test in asked if test.op == "multiple_of" for value in test.mentions if _is_number(value)}
+    return {mark for value in _mentioned(asked) for mark in _numbers(value)}, divisors  # type: ignore[return-value]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _numbers(value: Value) -> Iterator[int]:
+    """Read a bound: a plain number, or one of cuDNN's versions."""
     if isinstance(value, int) and not isinstance(value, bool):
         yield value
     elif isinstance(value, str):
-        try:
-            yield int(str(read(value)))
-        except ValueError:
+        for read in (int, ORDERS["cudnn"].read):
+            try:
+                yield int(str(read(value)))
+            except ValueError:
+                continue
             return
 
 
-def _versions(fact: Fact, tests: list[Test], mentioned: list[Value]) -> list[Value]:  # noqa: ARG001 - one signature
-    """Give each version with those just below and above it, as PEP 440 orders them."""
-    marks = sorted({version for value in mentioned for version in _version(value)})
-    found: list[str] = [str(mark) for mark in marks]
-    for mark in marks:
-        found += _around(mark)
-    if not marks:
-        return ["1.0"]
-    return [*found, "0.dev0", f"{marks[-1].epoch}!{marks[-1].release[0] + 1}" if marks[-1].epoch else _next(marks[-1])]
+# --- strings ------------------------------------------------------------------------------------------------------
 
 
-def _next(version: Version) -> str:
-    return f"{version.release[0] + 1}.0"
-
-
-def _around(mark: Version) -> Iterator[str]:
-    """Give neighbours of a version: later ones of its release and series, and the pre-releases on its way."""
-    base, head = mark.base_version, f"{mark.epoch}!" if mark.epoch else ""
-    *series, last = mark.release
-    up = ".".join(map(str, [*series, last + 1]))
-    yield f"{head}{up}"
-    if series:
-        yield f"{head}{'.'.join(map(str, [*series[:-1], series[-1] + 1]))}"
-        yield f"{head}{'.'.join(map(str, series))}"
-    yield from (f"{base}{end}" for end in (".0.1", ".post1", ".dev0", "a0", ""))
-    yield f"{mark.public}+local"
-    yield f"{head}{up}rc1"
-    yield from _in_series(mark, base)
-
-
-def _in_series(mark: Version, base: str) -> Iterator[str]:
-    """Give neighbours among pre-, post- and development releases."""
-    if mark.pre:
-        letter, number = mark.pre
-        yield from (f"{base}{letter}{number}{end}" for end in (".dev0", ".post1"))
-        yield from (f"{base}{letter}{near}" for near in (number + 1, number - 1) if near >= 0)
-    if mark.dev is not None:
-        yield f"{mark.public.rsplit('.dev', 1)[0]}.dev{mark.dev + 1}"
-    if mark.post is not None:
-        yield f"{base}.post{mark.post + 1}"
-
-
-def _version(value: Value) -> Iterator[Version]:
-    try:
-        yield Version(str(value).removesuffix(".*"))
-    except InvalidVersion:
-        return
-
-
-def _strings(fact: Fact, tests: list[Test], mentioned: list[Value]) -> list[Value]:
-    """Give the declared values, or those mentioned and one that nobody mentions."""
+def _strings(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
+    """Give the declared values, or those mentioned and some that nobody mentions."""
     if fact.values:
-        return list(fact.values)
+        yield from fact.values
+        return
+    copies, mentioned = compared.copies, [value for value in _mentioned(tests) if isinstance(value, str)]
     if fact.order == "capability":
-        return [*_capabilities(mentioned), *_others(mentioned, tests)]
-    return [*(value for value in mentioned if isinstance(value, str)), *_others(mentioned, tests)]
+        yield from _capabilities(mentioned, copies)
+    else:
+        yield from mentioned
+    yield from fact.special
+    yield from _others({*mentioned, *fact.special}, copies)
+    yield from _forms(fact, {*mentioned, *fact.special}, copies)
 
 
-def _others(mentioned: list[Value], tests: list[Test]) -> Iterator[str]:  # noqa: ARG001 - one signature
-    """Give a string that no test mentions."""
+def _others(mentioned: set[str], copies: int) -> Iterator[str]:
+    """Give strings that no test mentions."""
     other = "other"
-    while other in mentioned:
+    for _ in range(copies):
+        while other in mentioned:
+            other += "_"
+        yield other
         other += "_"
-    yield other
 
 
-def _capabilities(mentioned: list[Value]) -> Iterator[Value]:
+def _forms(fact: Fact, mentioned: set[str], copies: int) -> Iterator[str]:
+    """Give values of the form that a fact has where another one has a value: the example, and some that are like it."""
+    pattern = fact.on
+    if pattern is None:
+        return
+    text = pattern.example
+    like = [text, *(f"{text[:at]}{sign}{text[at + 1 :]}" for at in reversed(range(len(text))) for sign in _SIGNS)]
+    like += [*(f"{text}{sign}" for sign in _SIGNS), *(text[:at] + text[at + 1 :] for at in range(len(text)))]
+    fits = (one for one in dict.fromkeys(like) if one not in mentioned and pattern.regex.fullmatch(one))
+    yield from (one for one, _ in zip(fits, range(copies), strict=False))
+
+
+def _capabilities(mentioned: Sequence[str], copies: int) -> Iterator[str]:
     """Give every mention, each minor of a family, and the capabilities next to each."""
-    keys: set[tuple[int, int]] = set()
-    families: set[int] = set()
-    for value in mentioned:
-        match = _SM.match(value) if isinstance(value, str) else None
-        if match is None:
-            if isinstance(value, str):
-                yield value
-        elif match[2] == "x":
-            families.add(int(match[1]))
-        else:
-            keys.add((int(match[1]), int(match[2])))
-    yield from (f"sm_{major}{minor}" for major, minor in sorted(keys))
-    for major in sorted(families):
-        yield from (f"sm_{major}{minor}" for minor in range(10))
-    edges = keys | {(major, minor) for major in families for minor in (0, 9)}
-    for major, minor in sorted(edges):
-        for near in (major * 10 + minor + 1, major * 10 + minor - 1):
-            yield f"sm_{near}"
-    yield "sm_10"
-    yield "sm_999"
+    matches = {value: _SM.match(value) for value in mentioned}
+    yield from (value for value, match in matches.items() if match is None)
+    found = [match for match in matches.values() if match is not None]
+    keys = {int(match[1]) * 10 + int(match[2]) for match in found if match[2] != "x"}
+    yield from (f"sm_{key}" for key in sorted(keys))
+    for major in sorted({int(match[1]) for match in found if match[2] == "x"}):
+        family = range(major * 10, major * 10 + 10)
+        yield from (f"sm_{key}" for key in family)
+        keys |= {family[0], family[-1]}
+    least, most = 10, 999
+    near = (key + step * sign for key in sorted(keys) for step in range(1, copies + 1) for sign in (1, -1))
+    ends = (end for step in range(copies) for end in (least + step, most - step))
+    yield from (f"sm_{key}" for key in (*near, *ends) if least <= key <= most)
 
 
-_BY_TYPE: Mapping[str, Callable[[Fact, list[Test], list[Value]], list[Value]]] = {
+# --- versions -----------------------------------------------------------------------------------------------------
+
+
+def _versions(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
+    """Give each version with those just below and above it, as PEP 440 orders them; without an order, texts alone."""
+    mentioned = [str(value) for value in _mentioned(tests) if value is not None]
+    found = list(versions(mentioned)) if fact.order else ["1.0", "2.0"]
+    yield from mentioned
+    yield from found
+    more = compared.copies - 1 if fact.order else compared.copies
+    for version in found if more else ():
+        yield from spelt(version, set(mentioned), more)
+
+
+_BY_TYPE: Mapping[str, Callable[[Fact, Sequence[Test], Compared], Iterable[Value]]] = {
     "boolean": _booleans, "integer": _integers, "string": _strings, "version": _versions,
 }  # fmt: skip

@@ -105,3 +105,11 @@ def _flag(name: str, value: object) -> object:
     if not isinstance(value, str) or name in _TEXTS:
         return value
     return int(value) if _SIZE.fullmatch(value) else _WORDS.get(value, value)
+
+
+def read_change(text: str) -> tuple[str, object]:
+    """Read ``fact=value`` of ``--what-if``; the value is read as YAML reads a scalar. Raises `UsageError`."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise UsageError(f"`--what-if`: wanted fact=value, got `{shown(text)}`")
+    return name.strip(), _scalar(value.strip())

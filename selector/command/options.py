@@ -166,6 +166,12 @@ def _explain(commands: _Commands) -> None:
     layer.add_argument("--mask", metavar="KIND", help="ask about a call with this kind of mask too")
     command.add_argument("--format", choices=("tree", "json", "mermaid"), default="tree")
     command.add_argument("--why-not", metavar="BACKEND", help="say what stands in the way of this backend")
+    command.add_argument(
+        "--any", action="store_true", help="with --why-not, also changes that nobody makes on a machine as it is"
+    )
+    command.add_argument(
+        "--what-if", action="append", default=[], metavar="FACT=VALUE", help="compare with a world where a fact differs"
+    )
     _rules(command)
     _config(command)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from selector.decision import Decision
 from selector.rendering import provenance
 from selector.rendering.layout import WARNING, Branch, Note, Page
+from selector.rendering.possible import possibilities
 from selector.rendering.rows import read_with, walk_branch
 from selector.rendering.text import words
 from selector.rules.problems import shown
@@ -57,6 +58,7 @@ def _branches(decision: Decision, trace: Trace, rules: RuleSet | None) -> Iterat
     yield from warnings(decision)
     yield from (walk_branch(walk, known) for walk, known in read_with(decision, trace, rules))
     if rules is not None:
+        yield from possibilities(decision, rules)
         yield from provenance.origins(trace, rules.vocabulary)
     missing = trace.missing()
     if missing:

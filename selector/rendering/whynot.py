@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from selector.analysis.changes import Way, Wish, ways
 from selector.configuring import Choices
 from selector.decision import Decision, Inputs
 from selector.facts import Request
@@ -65,7 +66,9 @@ def _told(step: Step, result: Result) -> dict[str, object]:
 class WhyNot:
     """Why a backend does not run; when it does, `standings` is empty and `named` is null.
 
-    `decision` is what stands now, `named` what would stand if the config named the backend for every role.
+    `decision` is what stands now, `named` what would stand if the config named the backend for every role. `ways` are
+    the smallest sets of facts after whose change the platform would choose it, `ways_named` those after which it would
+    run if it were named.
     """
 
     backend: str
@@ -73,6 +76,8 @@ class WhyNot:
     rules: RuleSet
     standings: tuple[Standing, ...] = ()
     named: Decision | None = None
+    ways: tuple[Way, ...] = ()
+    ways_named: tuple[Way, ...] = ()
 
     @property
     def chosen(self) -> bool:
@@ -93,14 +98,19 @@ class WhyNot:
         named = None if self.named is None else {"outcome": self.outcome, **self.named.answer()}
         return {
             "backend": self.backend, "chosen": self.chosen, "decision": self.decision.answer(),
-            "rows": [standing.to_dict() for standing in self.standings], "named": named, "digest": self.rules.digest,
+            "rows": [standing.to_dict() for standing in self.standings], "named": named,
+            "ways": [way.to_dict() for way in self.ways], "ways_named": [way.to_dict() for way in self.ways_named],
+            "digest": self.rules.digest,
         }  # fmt: skip
 
 
-def why_not(selector: Selector, request: Request | Mapping[str, object], backend: str) -> WhyNot:
+def why_not(
+    selector: Selector, request: Request | Mapping[str, object], backend: str, *, any_fact: bool = False
+) -> WhyNot:
     """Find why a backend does not run for a request: one that is checked, or the arguments of `Selector.decide`.
 
-    Raises `ConfigError` for a backend that nobody knows and `FactsError` for a request that is not valid.
+    With `any_fact`, also facts are changed that nobody changes on a machine as it is, such as its architecture. Raises
+    `ConfigError` for a backend that nobody knows and `FactsError` for a request that is not valid.
     """
     rules = selector.rules
     name = rules.named(backend)
@@ -113,7 +123,9 @@ def why_not(selector: Selector, request: Request | Mapping[str, object], backend
         raise FactsError(decision.error.problems if decision.error is not None else ())
     if decision.backend == name:
         return WhyNot(name, decision, rules)
-    return WhyNot(name, decision, rules, tuple(_standings(decision, inputs, rules, name)), _named(inputs, rules, name))
+    standings, named = tuple(_standings(decision, inputs, rules, name)), _named(inputs, rules, name)
+    by_default, if_named = (tuple(ways(decision, Wish(name, one, any_fact))) for one in (False, True))
+    return WhyNot(name, decision, rules, standings, named, by_default, if_named)
 
 
 def _decision(selector: Selector, request: Request | Mapping[str, object]) -> Decision:
@@ -178,7 +190,7 @@ def render_why_not(
         root = Branch(words(f"{why.backend} runs: {answer(why.decision)}", "answer"))
     else:
         told = f"Why not {why.backend}? {answer(why.decision)}"
-        root = Branch(words(told, "answer"), branches=[*_places(why), _if_named(why, why.named)])
+        root = Branch(words(told, "answer"), branches=[*_places(why), _if_named(why, why.named), *_ways(why)])
     return Page(width, colour, ascii).draw(root)
 
 
@@ -209,6 +221,16 @@ def _row(standing: Standing, why: WhyNot) -> Branch:
         return branch
     vain = "it won here, and a later table took it back" if standing.asked else "it would win here"
     return replace(branch, notes=[*branch.notes, Note(words(vain))])
+
+
+def _ways(why: WhyNot) -> Iterator[Branch]:
+    """Give the smallest changes that would be enough."""
+    for heading, found in (
+        ("the platform would choose it with", why.ways),
+        ("named, it would run with", why.ways_named),
+    ):
+        if found:
+            yield Branch(words(heading), branches=[Branch(words(str(way))) for way in found])
 
 
 _IF_NAMED: Mapping[Outcome | None, str] = {

@@ -41,7 +41,8 @@ class Fact:
     `null` says whether null is a value of it (there is none of it); otherwise null means unknown. `special` holds
     words that stand for a value that is not known as a number (a symbolic size): tests of its number are undetermined.
     `null_word` is what a log line says for null. `pattern` is what a value in a rule looks like, so that a misspelt one
-    is found; `on` what a value of the fact looks like where another fact has a value.
+    is found; `on` what a value of the fact looks like where another fact has a value. `fixed` tells that nobody changes
+    it on a machine as it is.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Fact:
     order: str | None = None
     null: bool = False
     null_word: str = "none"
+    fixed: bool = False
     pattern: Pattern | None = None
     on: Pattern | None = None
 

@@ -13,7 +13,8 @@ from selector.rules.problems import nearest, shown
 from selector.rules.vocabulary import Derived, Fact, Group, Package, Pattern, Value, Vocabulary, package_fact
 
 _FACT_KEYS = (
-    "type", "group", "about", "values", "special", "minimum", "unit", "order", "null", "null_word", "pattern", "on",
+    "type", "group", "about", "values", "special", "minimum", "unit", "order", "null", "null_word", "fixed", "pattern",
+    "on",
 )  # fmt: skip
 _TYPES = ("string", "integer", "boolean", "version")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*\Z")
@@ -99,6 +100,7 @@ class _Words:
             order=order,
             null=bool(source.boolean(keys.get("null"), f"{path}.null")),
             null_word=source.string(keys.get("null_word"), f"{path}.null_word") or "none",
+            fixed=bool(source.boolean(keys.get("fixed"), f"{path}.fixed")),
             pattern=self.pattern(keys.get("pattern"), f"{path}.pattern"),
             on=self.pattern(keys.get("on"), f"{path}.on", ("fact", "value")),
         )

@@ -159,7 +159,7 @@ class Expectation(Document):
 
 _BAD_ID = "scenario id `{got}` is not kebab-case (small letters, digits and single hyphens)"
 ScenarioId = Annotated[
-    Text, Says({"pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$", **fault("bad-id", _BAD_ID, told="wanted kebab-case")})
+    Text, Says({"pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$", **fault("bad-id", _BAD_ID, told="wanted a name in kebab-case")})
 ]
 
 

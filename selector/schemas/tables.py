@@ -131,6 +131,7 @@ class FactEntry(Document):
     order: Annotated[str, Says({"enum": list(ORDERS)})] = optional("How values compare; left out, they do not.")
     null: bool = optional("Whether null is a value (there is none of it) and not just unknown.")
     null_word: Text = optional("What a log line says for null.")
+    fixed: bool = optional("Whether nobody changes it on a machine as it is.")
     pattern: ValuePattern = optional("What the text of a value must look like.")
     on: PatternOn = optional("What it must look like where another fact has a certain value.")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from selector.analysis.remaining import remaining
 from selector.facts import Request
 from selector.ruleset import shipped
 from selector.selecting import Selector
@@ -432,11 +433,14 @@ def test_json_is_the_whole_decision_with_its_trace(capsys: pytest.CaptureFixture
     """As `Decision.to_dict` and `Trace.to_dict` give them."""
     chosen = Selector(facts=facts, environment={})
     decision = chosen.resolve(Request(facts={"head_dim": 64}, unsaid=("role",)), origins={"head_dim": "flag"})
-    trace = decision.explain()
+    trace, possible = decision.explain(), remaining(decision)
 
+    assert possible is not None
     assert told(capsys, facts, "--head-dim", "64") == json.loads(
         json.dumps(
-            decision.to_dict() | {"layers": [layer.to_dict() for layer in trace.layers], "trace": trace.to_dict()}
+            decision.to_dict()
+            | {"layers": [layer.to_dict() for layer in trace.layers], "trace": trace.to_dict()}
+            | {"remaining": possible.to_dict()}
         )
     )
 
