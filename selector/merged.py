@@ -38,7 +38,6 @@ def as_yaml(rules: RuleSet) -> str:
 
 
 def _lines(rules: RuleSet) -> Iterator[str]:
-    yield "# yaml-language-server: $schema=../schemas/rule-set.schema.json"
     yield f"# digest: {rules.digest}"
     for folder in rules.folders:
         yield f"# with: {folder}"
@@ -79,18 +78,18 @@ def _section(name: str, node: Node, level: int) -> Iterator[str]:
 
 def _origin(place: Place, node: Node) -> str:
     """Tell where an entry came from, and which parts of it came from other files."""
-    others = dict.fromkeys(str(part.at("")) for part in _parts(node) if part.file != place.file)
+    others = dict.fromkeys(str(part.at("")) for part in foreign_parts(node) if part.file != place.file)
     return ", with ".join([str(place), *others])
 
 
-def _parts(node: Node) -> Iterator[Node]:
+def foreign_parts(node: Node) -> Iterator[Node]:
     """Give the nodes below a node that came from another file than what holds them."""
     below = node.value.values() if isinstance(node.value, dict) else node.value
     for child in below if not isinstance(below, str | int | float | None) else ():
         if child.file != node.file:
             yield child
         else:
-            yield from _parts(child)
+            yield from foreign_parts(child)
 
 
 def _table(name: str, node: Node) -> Iterator[str]:

@@ -176,7 +176,9 @@ class _Entries:
         for name in sorted(names - known):
             message = f"no `{shown(name)}` in `{section}`"
             self.source.note(item.at(self.source.file, section), "unknown-entry", message, nearest(name, known))
-        return [(ids, node) for ids, node in kept if not ids & names]
+        key = _IDENTIFIED_BY[section]
+        left = [(ids - names, _rest(node, key, ids & names), ids) for ids, node in kept]
+        return [(ids, node) for ids, node, before in left if ids or not before]
 
     def told(self, what: str, place: Place, child: Node) -> None:
         """Tell what this file changes."""

@@ -20,9 +20,9 @@ class Budget:
 
     left: int = STEPS
 
-    def spend(self) -> None:
-        """Take one step. Raises `BudgetError` when there is none left."""
-        self.left -= 1
+    def spend(self, steps: int = 1) -> None:
+        """Take steps. Raises `BudgetError` when there are not so many left."""
+        self.left -= steps
         if self.left < 0:
             raise BudgetError
 
@@ -51,15 +51,22 @@ def minus(box: Box, taken: Box) -> Iterator[Box]:
             rest[at] &= mask
 
 
+def without(box: Box, taken: Iterable[Box], budget: Budget) -> list[Box]:
+    """Give what a box leaves when others are taken from it, as boxes that do not overlap."""
+    rest = [box]
+    for other in taken:
+        budget.spend(len(rest))
+        rest = [part for piece in rest for part in minus(piece, other)]
+        if not rest:
+            break
+    return rest
+
+
 def disjoint(boxes: Iterable[Box], budget: Budget) -> list[Box]:
     """Give boxes that hold the same situations, each of them once."""
     found: list[Box] = []
     for box in boxes:
-        rest = [box]
-        for other in found:
-            rest = [part for piece in rest for part in minus(piece, other)]
-            budget.spend()
-        found += rest
+        found += without(box, found, budget)
     return found
 
 

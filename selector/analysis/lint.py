@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from selector.analysis.boxes import STEPS, Budget, BudgetError, meet, minus
+from selector.analysis.boxes import STEPS, Budget, BudgetError, meet, without
 from selector.analysis.findings import LEVELS, Finding
 from selector.analysis.regions import Regions, Where, needs_of, regions_of, told, witness
 from selector.analysis.space import Box, Space
 from selector.analysis.values import TooManyError
-from selector.rules.conditions import Both, Condition, Either, Not, Test, tests
+from selector.rules.conditions import ALWAYS, Both, Condition, Either, Not, Test, tests
 from selector.rules.problems import Place, listing
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Value
@@ -88,7 +88,7 @@ class _Check:
         left = next(self.regions.left(at, Budget(self.steps), used), None)
         if left is None:
             names = self.named(sorted(used))
-            message = f"row `{row.id}` never fires: {listing(names)} before it take all that meets it"
+            message = f"row `{row.id}` never fires: {listing(names)} before it {_takes(names)} all that meets it"
             yield Finding("shadowed", row.place, message, self.shown(self.regions.held[at][0]), names)
             return
         earlier = self.earlier(at)
@@ -126,7 +126,7 @@ class _Check:
             return
         before = self.regions.index.below(at)
         for box in self.regions.wished[at]:
-            for part in _without(box, self.regions.held[at]):
+            for part in without(box, self.regions.held[at], budget):
                 left = next(self.regions.index.uncovered(part, before, budget), None)
                 if left is not None:
                     message = (
@@ -145,7 +145,7 @@ class _Check:
         before, budget = self.regions.index.below(at), Budget(self.steps)
         for number, part in enumerate(parts):
             others = Both((*parts[:number], *parts[number + 1 :], needs))
-            wider = [piece for box in where.holds(others) for piece in _without(box, self.regions.held[at])]
+            wider = [piece for box in where.holds(others) for piece in without(box, self.regions.held[at], budget)]
             left = (next(self.regions.index.uncovered(box, before, budget), None) for box in wider)
             if any(box is not None for box in left):
                 continue
@@ -160,14 +160,19 @@ class _Check:
         for row in self.regions.table.rows:
             if not row.conditional:
                 continue
-            needs = () if row.read_from else tuple(written(need) for need in needs_of(row, self.abilities))
-            key = (written(row.when), needs)
+            key = (written(row.when), self.needed(row))
             first = seen.setdefault(key, row)
             if first is not row:
                 message = (
                     f"row `{row.id}` has the condition of `{first.id}` in line {first.place.line}, which goes before it"
                 )
                 yield Finding("same-when", row.place, message, None, (row.name, first.name))
+
+    def needed(self, row: Row) -> object:
+        """Give what the target of a row needs, so that rows can be compared by it."""
+        if row.action == "use" and row.read_from:
+            return row.read_from
+        return tuple(need for need in map(written, needs_of(row, self.abilities)) if need != written(ALWAYS))
 
     @property
     def space(self) -> Space:
@@ -183,11 +188,8 @@ class _Check:
         return witness(box, self.regions)
 
 
-def _without(box: Box, taken: Sequence[Box]) -> list[Box]:
-    rest = [box]
-    for other in taken:
-        rest = [part for piece in rest for part in minus(piece, other)]
-    return rest
+def _takes(names: Sequence[str]) -> str:
+    return "takes" if len(names) == 1 else "take"
 
 
 def _place(part: Condition, row: Row) -> Place:

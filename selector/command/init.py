@@ -28,27 +28,45 @@ def run(options: argparse.Namespace) -> int:
     """Write the folder whole, or leave everything as it was."""
     folder = Path(options.folder)
     try:
-        _write(folder)
+        problem = _obstacle(folder)
+        if problem is None:
+            _write(folder)
     except (OSError, ValueError) as error:
-        said = (getattr(error, "strerror", None) or str(error)).lower()
-        problem = Problem(Place(shown(str(folder), 4096)), "unwritable", f"cannot write the folder: {said}")
-        raise ProblemsError([problem]) from error
+        problem = f"cannot write the folder: {(getattr(error, 'strerror', None) or str(error)).lower()}"
+    if problem is not None:
+        raise ProblemsError([Problem(Place(shown(str(folder), 4096)), "unwritable", problem)])
     sys.stdout.write(_ADVICE.format(folder=options.folder))
     return 0
 
 
+def _obstacle(folder: Path) -> str | None:
+    """Say why nothing is written: what is there already is never touched."""
+    if folder.is_dir():
+        return "wanted an empty folder, or a new one: it holds files" if any(folder.iterdir()) else None
+    if folder.exists():
+        return "wanted an empty folder, or a new one: it is a file"
+    return None
+
+
 def _write(folder: Path) -> None:
-    """Put the files together beside the folder and move them there; what is there already is never touched."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        message = "wanted a folder that is not there yet, or is empty"
-        raise ProblemsError([Problem(Place(shown(str(folder), 4096)), "not-empty", message)])
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".attention-selector-") as beside:
-        made = Path(beside) / "rules"
-        made.mkdir()
-        for path in sorted(data.folder("rules").joinpath("starter").glob("*.yaml")):
-            shutil.copyfile(path, made / path.name)
-        (made / _SCHEMAS).mkdir()
-        for path in sorted(data.folder("schemas").glob("*.json")):
-            shutil.copyfile(path, made / _SCHEMAS / path.name)
-        made.replace(folder)
+    """Put the files together in a folder inside, and move them to their places once all of them are there."""
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".attention-selector-") as inside:
+            made = Path(inside)
+            _fill(made)
+            for path in sorted(made.iterdir()):
+                path.rename(folder / path.name)
+    except BaseException:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _fill(folder: Path) -> None:
+    for path in sorted(data.folder("rules").joinpath("starter").glob("*.yaml")):
+        shutil.copyfile(path, folder / path.name)
+    (folder / _SCHEMAS).mkdir()
+    for path in sorted(data.folder("schemas").glob("*.json")):
+        shutil.copyfile(path, folder / _SCHEMAS / path.name)

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from selector.command import given
+from selector.merged import as_yaml, foreign_parts
 from selector.rules.nodes import Node
 from selector.ruleset import RuleSet
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the rule set."""
-    from selector.merged import as_yaml  # only what is asked for is loaded
-
     rules = given.rules(options)
     sys.stdout.write(as_yaml(rules) if options.show else "".join(f"{line}\n" for line in _summary(rules)))
     return 0
@@ -27,7 +26,11 @@ def _summary(rules: RuleSet) -> Iterator[str]:
     yield f"digest {rules.digest}"
     for kind, node in rules.content.items():
         counted = Counter(_folder(item, rules.folders) for item in _items(node))
-        yield f"{kind}: " + ", ".join(f"{count} from {origin}" for origin, count in counted.items())
+        changed = Counter(
+            folder for item in _items(node) for folder in {_folder(part, rules.folders) for part in foreign_parts(item)}
+        )
+        told = [f"{count} from {origin}" for origin, count in counted.items()]
+        yield f"{kind}: {', '.join([*told, *(f'{count} changed by {origin}' for origin, count in changed.items())])}"
 
 
 def _items(node: Node) -> Iterator[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from backends.interface import BindError, CallRefused
 from backends.prepare import prepare_mask
 from backends.reference import attention as definition
 from selector import Attention, InvalidSelectionError, SelectionRefusedError, Selector, attention, load_rules, logs
+from selector.decision_log import DecisionLog
 from selector.dispatch import Alignment, Plan, plan_for, this_machine
 from selector.dispatch.compare import compare_with_reference
 from selector.facts import Request
@@ -247,6 +249,42 @@ def test_the_line_is_logged_once(cpu: Selector) -> None:
             attention(*inputs(lengths), selector=cpu)
 
     assert [line["event"] for line in lines] == ["Defaulting to diffusion attention backend SDPA"]
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    """Give the lines of a decision log."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_plan_is_written_to_the_log(tmp_path: Path) -> None:
+    """Once for each signature, with the call; calls after it write nothing."""
+    with DecisionLog(tmp_path / "log") as log:
+        here = on(CPU, log=log)
+        for lengths in ((12, 12), (12, 12), (8, 12)):
+            attention(*inputs(lengths), selector=here)
+
+    lines = logged(tmp_path / "log")
+    assert [line["request"]["call"]["seq_len_q"] for line in lines] == [12, 8]
+    assert {line["decision"]["rule"] for line in lines} == {"platform_default/torch-sdpa"}
+
+
+def test_what_did_not_bind_is_in_the_log(tmp_path: Path) -> None:
+    """A line for each decision on the way, with what was taken as absent."""
+    with DecisionLog(tmp_path / "log") as log:
+        plan_for(*inputs(dtype="bfloat16"), selector=on(cuda("sm_120"), log=log))
+
+    assert [(line["decision"]["backend"], line["absent"]) for line in logged(tmp_path / "log")] == [
+        ("CUDNN_ATTN", []), ("TORCH_SDPA", ["cudnn"]),
+    ]  # fmt: skip
+
+
+def test_a_refusal_is_in_the_log(tmp_path: Path) -> None:
+    """It was decided too."""
+    with DecisionLog(tmp_path / "log") as log, pytest.raises(SelectionRefusedError):
+        attention(*inputs(), selector=on(CPU, backend="SAGE_ATTN", log=log))
+
+    (line,) = logged(tmp_path / "log")
+    assert line["decision"]["error"]["code"] == "refused"
 
 
 # --- arguments ---

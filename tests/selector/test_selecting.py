@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from selector import (
     load_rules,
     logs,
 )
+from selector.decision_log import DecisionLog
 from selector.facts import Request
 from selector.faults import Fault
 from selector.ruleset import RuleSet, shipped
@@ -464,3 +466,73 @@ def test_devices_with_numbers_of_their_own_are_asked_for_by_them() -> None:
 
     assert chosen.machine["arch"] == "sm_120"
     assert [(number, machine["arch"]) for number, machine in chosen.other_machines()] == [(3, "sm_90")]
+
+
+# --- the log ---
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    """Give the lines of a decision log."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_decision_is_logged(tmp_path: Path) -> None:
+    """Those of `decide`, `select` and `resolve`, also equal ones and refusals, in their order."""
+    with DecisionLog(tmp_path / "log") as log:
+        chosen = selector(facts=cuda("sm_90", FA2), config={"per_role": {"cross": "SAGE_ATTN"}}, log=log)
+        made = [chosen.decide("self"), chosen.select("self"), chosen.decide("cross"), chosen.resolve(Request())]
+        with pytest.raises(SelectionRefusedError):
+            chosen.select("cross")
+
+    lines = logged(tmp_path / "log")
+    assert [line["request"]["role"] for line in lines] == ["self", "self", "cross", "self", "cross"]
+    assert [line["decision"]["backend"] for line in lines] == [*(decision.backend for decision in made), None]
+    assert {line["digest"] for line in lines} == {chosen.rules.digest}
+    assert log.dropped == 0
+
+
+def test_what_was_not_valid_is_not_logged(tmp_path: Path) -> None:
+    """It cannot be made again."""
+    with DecisionLog(tmp_path / "log") as log:
+        chosen = selector(log=log)
+        assert chosen.decide("self", head_dims=64).error is not None
+
+    assert logged(tmp_path / "log") == []
+
+
+def test_a_log_that_cannot_be_written_breaks_no_decision(tmp_path: Path) -> None:
+    """What was lost is counted."""
+    log = DecisionLog(tmp_path / "log")
+    chosen = selector(log=log)
+    log.close()
+
+    assert chosen.select("self").backend == "TORCH_SDPA"
+    assert log.dropped == 1
+
+
+def test_rules_in_the_shadow_are_not_logged(tmp_path: Path) -> None:
+    """A line says what served."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "roles.yaml").write_text("roles: {mine: cross}", encoding="utf-8")
+    with DecisionLog(tmp_path / "log") as log:
+        chosen = selector(rules=rules, log=log)
+        (rules / "roles.yaml").write_text("roles: {mine: self}", encoding="utf-8")
+        before = chosen.rules.digest
+        assert chosen.reload(shadow=True).outcome == "shadowed"
+        chosen.decide("mine")
+        chosen.switch()
+        chosen.decide("mine")
+
+    assert [line["digest"] for line in logged(tmp_path / "log")] == [before, chosen.rules.digest]
+    assert before != chosen.rules.digest
+
+
+def test_a_copy_has_no_log(tmp_path: Path) -> None:
+    """A log is an open file, and belongs to who opened it."""
+    with DecisionLog(tmp_path / "log") as log:
+        chosen = selector(log=log)
+        for other in (copy.copy(chosen), copy.deepcopy(chosen), chosen.on(chosen.machine)):
+            other.decide("self")
+
+    assert logged(tmp_path / "log") == []

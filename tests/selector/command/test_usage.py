@@ -14,6 +14,7 @@ from selector.command.options import UsageError, parse
 from tests.selector.command.runs import ask, process
 
 HINT = "  hint: attention-selector --help\n"
+COMMANDS = ("decide", "diff", "explain", "facts", "init", "lint", "replay", "rules", "schema", "test", "validate")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     ran = ask(capsys, "zzz")
 
     assert ran.status == 2
-    assert all(name in ran.err for name in ("zzz", "decide", "explain", "facts", "validate"))
+    assert all(name in ran.err for name in ("zzz", *COMMANDS))
 
 
 def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +79,7 @@ def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
     assert "did you mean `explain`?" in ask(capsys, "explian").err
 
 
-@pytest.mark.parametrize("name", [None, "decide", "explain", "facts", "validate"])
+@pytest.mark.parametrize("name", [None, *COMMANDS])
 def test_help_is_done(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, and it names the options."""
     ran = ask(capsys, *([name] if name else []), "--help")

@@ -1,0 +1,1 @@
+"""Scenarios: situations with what must come out, run against rules, and how much of the rules they show."""
