@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import yaml
-
 from selector.overlays import SECTIONS
 from selector.rule_files import FILES, TABLES
+from selector.rules import yaml_writing
 from selector.rules.nodes import Node, Plain
 from selector.rules.problems import Place
-from selector.rules.yaml_text import scalar_of
 from selector.ruleset import RuleSet
 
-_WIDTH = 120
 _INDENT = "  "
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes YAML that the strict reader reads back as it was."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = text.isprintable() and len(text) < _WIDTH * 8 and isinstance(scalar_of(text), str)
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
-
-
-_Dumper.add_representer(str, _text)
 
 
 def as_yaml(rules: RuleSet) -> str:
@@ -105,5 +87,5 @@ def _table(name: str, node: Node) -> Iterator[str]:
 
 
 def _dumped(value: Plain, indent: str) -> Iterator[str]:
-    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH - len(indent))
+    text = yaml_writing.as_yaml(value, yaml_writing.WIDTH - len(indent))
     yield from (indent + line if line else line for line in text.removesuffix("\n").split("\n"))

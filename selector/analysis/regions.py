@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from selector.analysis.boxes import Budget, BudgetError, Index, meet, minus, within
+from selector.analysis.boxes import Budget, BudgetError, Index, meet, within, without
 from selector.analysis.cells import possible
 from selector.analysis.space import Answers, Box, Space, Variable, bits, known_in, make_space
 from selector.analysis.values import candidates
@@ -40,10 +40,7 @@ class Regions:
         taken: list[Box] = []
         for box in self.held[row]:
             for part in self.index.uncovered(box, before, budget, used):
-                pieces = [part]
-                for other in taken:
-                    pieces = [piece for whole in pieces for piece in minus(whole, other)]
-                yield from pieces
+                yield from without(part, taken, budget)
             taken.append(box)
 
 

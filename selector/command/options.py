@@ -208,13 +208,16 @@ def _test(commands: _Commands) -> None:
         "paths",
         nargs="*",
         metavar="FILE|DIR",
-        help="scenarios to run (default: those in tests/ below each folder of rules, and the shipped ones)",
+        help="scenarios to run (default: those in tests/ below each folder of rules, or the shipped ones)",
     )
     command.add_argument("--coverage", action="store_true", help="tell what every row and condition did")
     command.add_argument(
         "--min-coverage", type=float, metavar="N", help="fail when less than N percent of rows or conditions are shown"
     )
     command.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML too")
+    command.add_argument(
+        "--generate", metavar="FILE", help="run nothing, but write a small set of scenarios for the rules"
+    )
     command.add_argument("--format", choices=("text", "json"), default="text")
     _rules(command)
 

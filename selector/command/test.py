@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from selector.command import given
 from selector.command.options import UsageError
@@ -15,6 +16,7 @@ from selector.ruleset import RuleSet
 from selector.scenario import files
 from selector.scenario.reading import read_scenarios
 from selector.scenario.running import Run, run_scenarios
+from selector.whole_files import write_whole
 
 PASSED, FAILED = 0, 1
 _ALL = 100
@@ -28,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
     if least is not None and not 0 <= least <= _ALL:
         raise UsageError(f"`--min-coverage`: wanted a number from 0 to {_ALL}, got {least:g}")
     rules = given.rules(options)
+    if options.generate is not None:
+        return _generate(Path(options.generate), rules)
     found = run_scenarios(read_scenarios(_paths(options, rules), rules), rules)
     if options.junit is not None:
         from selector.scenario.junit import write_junit
@@ -36,6 +40,17 @@ def run(options: argparse.Namespace) -> int:
     sys.stdout.write(_FORMATS[options.format](found, least, coverage=options.coverage))
     enough = least is None or too_little(found.coverage, least) is None
     return PASSED if found.passed and enough else FAILED
+
+
+def _generate(path: Path, rules: RuleSet) -> int:
+    """Write a small set of scenarios for the rules, or nothing where that cannot be done."""
+    from selector.scenario.generating import generate, written
+
+    made = generate(rules)
+    write_whole(str(path), written(made, rules, path))
+    sys.stdout.write(f"{path}: {len(made.scenarios)} scenarios\n")
+    sys.stdout.write("".join(f"no situation found for {name}\n" for name in made.missed))
+    return PASSED
 
 
 def _paths(options: argparse.Namespace, rules: RuleSet) -> list[files.ScenarioPath]:

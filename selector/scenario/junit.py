@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from selector.rules.problems import Place, Problem, ProblemsError, shown
 from selector.scenario import report
 from selector.scenario.report import Look
 from selector.scenario.running import Outcome, Run
+from selector.whole_files import write_whole
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -19,19 +18,7 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 def write_junit(name: str, run: Run, least: float | None) -> None:
     """Write the file whole or not at all: a reader never sees half of it. Raises `ProblemsError` where it cannot be."""
-    path = Path(name)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp") if path.name else path
-    try:
-        try:
-            with beside.open("x", encoding="utf-8") as file:
-                file.write(as_xml(run, least))
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        said = (getattr(error, "strerror", None) or str(error)).lower()
-        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the file: {said}")
-        raise ProblemsError([problem]) from error
+    write_whole(name, as_xml(run, least))
 
 
 def as_xml(run: Run, least: float | None) -> str:

@@ -100,14 +100,14 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path: Path, monkeypatch
 
 
 def test_scenarios_beside_rules(tmp_path: Path) -> None:
-    """Those of each folder that has a folder `tests`, then the shipped ones under their names in the product."""
+    """Those of each folder that has a folder `tests`; the shipped ones where no folder is given."""
     (tmp_path / "mine" / "tests").mkdir(parents=True)
     write(tmp_path / "mine" / "tests", "scenarios: []\n")
 
     found = beside([str(tmp_path / "mine"), str(tmp_path / "none"), str(tmp_path / "mine" / "tests" / "s.yaml")])
 
-    assert found[0].name == str(tmp_path / "mine" / "tests" / "s.yaml")
-    assert [path.name for path in found[1:3]] == ["rules/tests/call.yaml", "rules/tests/document.yaml"]
+    assert [path.name for path in found] == [str(tmp_path / "mine" / "tests" / "s.yaml")]
+    assert [path.name for path in beside([])[:2]] == ["rules/tests/call.yaml", "rules/tests/document.yaml"]
 
 
 # --- reading ---

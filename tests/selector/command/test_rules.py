@@ -100,7 +100,7 @@ def test_a_row_is_shown_under_its_place(capsys: pytest.CaptureFixture[str], two:
     """Those of the user, and those of the shipped rules; what was laid over them stands at the top."""
     lines = ask(capsys, "rules", "--show", "--rules", STARTER).out.splitlines()
 
-    assert lines[1] == f"# digest: {load_rules([STARTER]).digest}"
+    assert lines[0] == f"# digest: {load_rules([STARTER]).digest}"
     assert lines[1] == f"# with: {STARTER}"
     assert lines[lines.index("      - id: hopper-acme") - 1] == f"      # {STARTER}/30-acme.default.yaml:5:5"
     assert lines[lines.index("      - id: torch-sdpa") - 1].startswith("      # rules/platform_default.yaml:")

@@ -189,7 +189,7 @@ def test_scenarios_beside_rules_run_by_default(
     monkeypatch: pytest.MonkeyPatch,
     by_variable: bool,
 ) -> None:
-    """With the rules that they stand beside, before the shipped ones."""
+    """With the rules that they stand beside, and in place of the shipped ones."""
     rules = tmp_path / "mine"
     write(rules / "tests" / "s.yaml", GOOD)
     (rules / "mine.yaml").write_text(MINE.replace("cpu", "musa"), encoding="utf-8")
@@ -199,8 +199,7 @@ def test_scenarios_beside_rules_run_by_default(
     ran = run(capsys, "--format", "json", *([] if by_variable else ["--rules", rules]))
 
     told = json.loads(ran.out)["scenarios"]
-    assert (told[0]["file"], told[0]["id"]) == (str(rules / "tests" / "s.yaml"), "good")
-    assert told[1]["file"] == "rules/tests/call.yaml"
+    assert {one["file"] for one in told} == {str(rules / "tests" / "s.yaml")}
     assert ran.status == 0
 
 
