@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from backends._checks import check_causal, check_mask, check_tensors
 from backends._mask_kinds import NoMask
+from backends.interface import CallRefused
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,9 +25,15 @@ def begin(
 ) -> tuple[CallShape, Mask]:
     """The shape of a call and its mask, each argument checked against what the kernel is bound to.
 
-    Raises `CallRefused` for tensors, a mask or a word for `causal` that fit no call of this kernel.
+    Raises `CallRefused` for tensors, a mask or a word for `causal` that fit no call of this kernel, and for tensors
+    that require gradients where the kernel has none to give.
     """
     call = check_tensors(bound, q, k, v)
+    if not bound.differentiable and torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        raise CallRefused(
+            "`q`, `k`, `v`: wanted tensors without gradients, for this kernel has no backward pass, got one that "
+            "requires them; call it under `torch.no_grad()`, or name TORCH_SDPA"
+        )
     mask = _NO_MASK if mask is None else mask
     check_mask(mask, call, q.device)
     check_causal(causal)

@@ -36,6 +36,8 @@ class Bound(NamedTuple):
     """Whether several query heads share a key head."""
     any_index: bool
     """Whether the device was given without an index."""
+    differentiable: bool = False
+    """Whether the kernel has a backward pass."""
 
 
 def written(tensor: Tensor) -> str:

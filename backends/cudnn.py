@@ -69,6 +69,7 @@ class CudnnAttention:
             ) from error
         if reason is not None:
             raise BindError(f"`{self.name}`: wanted a cuDNN kernel for {geometry}, got none: {reason}")
+        bound = bound._replace(differentiable=True)
         return SdpaKernel(bound, _launch, fewest_keys=FEWEST_KEYS, square_causal=True, half_only=True)
 
     def _check_limits(self, bound: Bound) -> None:

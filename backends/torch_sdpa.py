@@ -28,7 +28,7 @@ class TorchSdpa:
 
     def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
         """See `Backend.bind`; a device that is absent shows in the tensors of the call."""
-        return SdpaKernel(bound_geometry(self.name, spec, geometry), _launch)
+        return SdpaKernel(bound_geometry(self.name, spec, geometry)._replace(differentiable=True), _launch)
 
 
 def _launch(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from selector.config import AttentionConfig, AttentionSpec, AttnQuantSpec, SkipSoftmaxSpec
     from selector.decision import Decision, InvalidSelectionError, SelectionError, SelectionRefusedError
-    from selector.dispatch import attention
+    from selector.dispatch import attention, use_backends
     from selector.dispatch.layer import Attention
     from selector.rules.problems import ConfigError, FactsError, Problem, ProblemsError, TableError
     from selector.ruleset import RuleSet, load_rules
@@ -38,12 +38,13 @@ __all__ = [
     "TableError",
     "attention",
     "load_rules",
+    "use_backends",
 ]
 
 _HOMES = {
     "selector.config": ("AttentionConfig", "AttentionSpec", "AttnQuantSpec", "SkipSoftmaxSpec"),
     "selector.decision": ("Decision", "InvalidSelectionError", "SelectionError", "SelectionRefusedError"),
-    "selector.dispatch": ("attention",),
+    "selector.dispatch": ("attention", "use_backends"),
     "selector.dispatch.layer": ("Attention",),
     "selector.rules.problems": ("ConfigError", "FactsError", "Problem", "ProblemsError", "TableError"),
     "selector.ruleset": ("RuleSet", "load_rules"),

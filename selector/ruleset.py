@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from selector import data
 from selector.catalog import Backend, CatalogReader, Caution, Model, Provider, Roles
@@ -51,6 +52,14 @@ class RuleSet:
     notices: tuple[Problem, ...] = ()
     content: Mapping[str, Node] = field(default_factory=dict, repr=False, compare=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the content be pickled, which is read again: conditions hold functions."""
+        return _from_content, (self.digest, self.content, self.folders, self.notices)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> RuleSet:
+        """Give the set itself: nothing of it changes."""
+        return self
+
     def table(self, name: str) -> Table:
         """Give one of the tables."""
         return self.tables[name]
@@ -87,6 +96,15 @@ def load_rules(folders: Sequence[str | Path] = (), base: Path | None = None) -> 
     if finder.problems:
         raise TableError(finder.problems)
     return _link(layers, tuple(str(folder) for folder in folders))
+
+
+def _from_content(
+    digest: str, content: Mapping[str, Node], folders: tuple[str, ...], notices: tuple[Problem, ...]
+) -> RuleSet:
+    """Give the rule set of a content that was read before; the shipped one is the one that all share."""
+    if digest == shipped().digest and not folders:
+        return shipped()
+    return _link(Layers({kind: (node.file, node) for kind, node in content.items()}, notices=[*notices]), folders)
 
 
 def _link(layers: Layers, folders: tuple[str, ...]) -> RuleSet:

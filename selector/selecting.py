@@ -61,7 +61,23 @@ class Selector:
         self.shadow: Shadow | None = None
         self._given = Given(facts, device, config, backend, policy, env)
         self._reloading = threading.RLock()
+        self.epoch = 0  # counts what has been served, so that compiled code can tell that it is outdated
         self.serving = self._given.serve(rules_from(rules, env))
+        self.chooser: object = None  # what `selector.dispatch` chooses with for compiled code
+
+    def prepare(self, make: Callable[[Selector], object]) -> bool:
+        """Make what compiled code chooses with; traced code runs this and does not trace it."""
+        if self.chooser is None:
+            self.chooser = make(self)
+        return True
+
+    prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001 - what torch's decorator sets
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Count every change of what is served."""
+        super().__setattr__(name, value)
+        if name == "serving":
+            super().__setattr__("epoch", self.epoch + 1)
 
     @property
     def rules(self) -> RuleSet:
@@ -97,7 +113,7 @@ class Selector:
     def on(self, machine: Mapping[str, Value]) -> Selector:
         """Give the same selector for another machine's facts; it is not reloaded with this one."""
         other = copy.copy(self)
-        other.folders, other.shadow = None, None
+        other.folders, other.shadow, other.chooser = None, None, None
         other.serving = self.serving.on(machine)
         return other
 
@@ -200,7 +216,7 @@ class Selector:
     def __getstate__(self) -> dict[str, object]:
         """Give what can be copied: everything but the lock, the shadow, and what was planned and bound."""
         fresh = replace(self.serving, plans={}, kernels={})
-        return {**self.__dict__, "serving": fresh, "shadow": None, "log": None, "_reloading": None}
+        return {**self.__dict__, "serving": fresh, "shadow": None, "log": None, "chooser": None, "_reloading": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Take what was copied, with a lock of its own."""

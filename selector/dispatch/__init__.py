@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from selector.dispatch.plans import Alignment, Plan, described, plan_for, this_machine
+from selector.dispatch.compiled import chooser_of
+from selector.dispatch.current import current, this_machine, use_backends
+from selector.dispatch.plans import Plan, plan_for
+from selector.dispatch.signatures import Alignment, described
 from selector.rules.vocabulary import Value
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from backends.prepare import MaskPlan
     from selector.selecting import Selector
 
-__all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine"]
+__all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine", "use_backends"]
 
 
 def attention(  # noqa: PLR0913 - the arguments of attention, each with a meaning of its own
@@ -44,6 +47,14 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     The decision is made once for each signature of call and kept by the selector. Raises `SelectionRefusedError` when
     the rules refuse the call, `ValueError` for arguments that fit no attention.
     """
-    mask = described(mask)
-    plan = plan_for(q, k, v, mask=mask, causal=causal, selector=selector, role=role, options=options, **layer)
+    import torch  # on first use alone
+
+    mask, chosen = described(mask), selector or current()
+    if torch.compiler.is_compiling():
+        if options:
+            raise ValueError("`options`: wanted none in compiled code, use the module `Attention`")
+        words = tuple(sorted(layer.items()))
+        plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words)
+    else:
+        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, **layer)
     return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
-from selector.dispatch.plans import OF_TENSORS, Alignment, Plan, described, plan_for, this_machine
+from selector.dispatch.compiled import Chooser
+from selector.dispatch.current import current
+from selector.dispatch.plans import Plan, plan_of
+from selector.dispatch.signatures import OF_TENSORS, Alignment, described, signature_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,11 +59,14 @@ class Attention(nn.Module):
         super().__init__()
         self.role = role
         self.scale = scale
-        self.selector = selector or this_machine()
+        self.selector = selector or current()
         self.options = options
         self.layer = layer
         self.decision: Decision = self.selector.select(role, call=None, **layer)
+        of_calls = [(name, value) for name, value in layer.items() if name not in OF_TENSORS]
+        self._of_calls = tuple(sorted(of_calls, key=str))
         self._calls: dict[int, tuple[Plan, int]] = {}
+        self._chooser = Chooser(self.selector, options, self._compiled)
 
     def forward(
         self,
@@ -72,15 +79,23 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Compute attention; tensors, mask and causal as in `selector.attention`."""
         plain = described(mask)
-        layer = {name: value for name, value in self.layer.items() if name not in OF_TENSORS}
-        plan = plan_for(
-            q, k, v, mask=plain, causal=causal, selector=self.selector, role=self.role, options=self.options, **layer
-        )
+        if torch.compiler.is_compiling():
+            plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls)
+            return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
+        signature = signature_of(q, k, v, mask=plain, causal=causal, role=self.role, layer=dict(self._of_calls))
+        plan = plan_of(self.selector, signature, self.options)
         self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
         return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
 
+    def _compiled(self, plan: Plan) -> None:
+        """Take note of what compiled code runs; how often it does, nobody counts."""
+        self._calls.setdefault(id(plan), (plan, 0))
+
     def report(self) -> tuple[Ran, ...]:
-        """Tell every signature of call that the layer has met, in the order of the first of each."""
+        """Tell every signature of call that the layer has met, in the order of the first of each.
+
+        Calls from compiled code are not counted: what was chosen for it alone has `calls` 0.
+        """
         return tuple(self._ran())
 
     def _ran(self) -> Iterator[Ran]:
@@ -90,6 +105,15 @@ class Attention(nn.Module):
                 str(decision.backend), decision.provider, decision.build, decision.considered, decision.rule,
                 decision.transform, decision.warnings, calls,
             )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, object]:
+        """Give what is pickled and copied: what the layer is, and not the kernels, which are bound again on use."""
+        return {name: value for name, value in self.__dict__.items() if name != "_chooser"} | {"_calls": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled or copied."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._chooser = Chooser(self.selector, self.options, self._compiled)
 
     def extra_repr(self) -> str:
         """Show the role and what was decided for it."""

@@ -6,9 +6,11 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from selector.decision import Decision, Failure, SelectionRefusedError
+from selector.dispatch.current import current
+from selector.dispatch.signatures import OF_TENSORS, Alignment, Signature, alignment_of, described, signature_of
 from selector.facts import Request
 from selector.rules.problems import listing, nearest, shown
 from selector.rules.vocabulary import Fact, Value
@@ -22,12 +24,6 @@ if TYPE_CHECKING:
     from backends.interface import Causal, Kernel
     from backends.masks import Mask
     from backends.prepare import MaskPlan
-
-_RANK = 4
-OF_TENSORS = (
-    "head_dim", "num_heads", "num_kv_heads", "dtype", "seq_len_q", "seq_len_kv", "causal", "causal_alignment",
-)  # fmt: skip
-Alignment = Literal["top_left", "bottom_right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +39,6 @@ class Plan:
     options: Mapping[str, object] | None = None
 
 
-@functools.cache
-def this_machine() -> Selector:
-    """Give the selector of this process: shipped rules, this machine, the environment's config; made on first use."""
-    return Selector()
-
-
 def plan_for(
     q: Tensor,
     k: Tensor,
@@ -62,30 +52,31 @@ def plan_for(
     **layer: Value,
 ) -> Plan:
     """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
-    selector = selector or this_machine()
-    serving = selector.serving  # taken once: a reload in between changes nothing of this plan
     mask = described(mask)
-    _check_ranks(q=q, k=k, v=v)
-    kind = "none" if mask is None else mask.kind
-    per_head = mask is not None and mask.per_head
-    bias = getattr(mask, "bias", None)
-    matches = bias is None or bias.dtype == q.dtype
-    tensors = (q.dtype, q.device, q.shape[1:], k.shape[1:])
+    signature = signature_of(q, k, v, mask=mask, causal=causal, role=role, layer=layer)
+    return plan_of(selector or current(), signature, options)
+
+
+def plan_of(selector: Selector, signature: Signature, options: Mapping[str, object] | None = None) -> Plan:
+    """Give the plan for a signature, from the selector's memory where it has one.
+
+    Raises `SelectionRefusedError` when the rules refuse it, `ValueError` for what fits no attention.
+    """
+    serving = selector.serving  # taken once: a reload in between changes nothing of this plan
     more = tuple((name, item if isinstance(item, str) else id(item)) for name, item in (options or {}).items())
-    signature = (role, *tensors, kind, per_head, matches, causal, more, *sorted(layer.items(), key=str))
     try:
-        plan = serving.plans.get(signature)
+        plan = serving.plans.get((signature, more))
     except TypeError as error:
         raise ValueError("wanted plain values for the facts of the layer, got a list or a mapping") from error
     if not isinstance(plan, Plan):
-        alignment = _alignment(causal, q.shape[1], k.shape[1])
+        alignment = alignment_of(signature.causal, *signature.lengths)
         _check_options(options or {}, serving.rules)
-        call = {**_call_facts(q, k, alignment), "mask": kind, "mask_per_head": per_head, "mask_matches_dtype": matches}
-        request = _request(role, layer, call, serving.rules)
-        origins = _origins(role, causal)
+        call = _call_facts(signature, alignment)
+        request = _request(signature.role, dict(signature.layer), call, serving.rules)
+        origins = _origins(signature.role, signature.causal)
         ask = functools.partial(selector.resolve, request, origins=origins, serving=serving)
-        plan = _bind(ask, serving, call, str(q.device), options or {})
-        plan = serving.plans[signature] = replace(plan, causal=alignment, options=options)
+        plan = _bind(ask, serving, call, str(signature.device), options or {})
+        plan = serving.plans[signature, more] = replace(plan, causal=alignment, options=options)
     return plan
 
 
@@ -97,46 +88,14 @@ def _check_options(options: Mapping[str, object], rules: RuleSet) -> None:
             raise ValueError(f"no kernel takes the option `{shown(name)}`; known: {listing(sorted(taken))}")
 
 
-def described(mask: Mask | MaskPlan | None) -> Mask | None:
-    """Give the mask that a prepared one came to, or the mask itself."""
-    from backends.prepare import MaskPlan
-
-    plain = mask.mask if isinstance(mask, MaskPlan) else mask
-    if plain is not None and not hasattr(plain, "kind"):
-        raise ValueError(f"`mask`: wanted a description from `backends.masks`, got {shown(plain)}")
-    return plain
-
-
-def _check_ranks(**tensors: Tensor) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dim() != _RANK:
-            raise ValueError(f"`{name}`: wanted a tensor [batch, seq, heads, head_dim], got {list(tensor.shape)}")
-
-
-def _alignment(causal: bool | Alignment | None, queries: int, keys: int) -> Causal | None:  # noqa: FBT001 - causal is a flag or a word
-    if causal is None or causal is False:
-        return None
-    if causal is True:
-        if queries != keys:
-            message = f"`causal`: wanted `top_left` or `bottom_right` for {queries} queries and {keys} keys, got true"
-            raise ValueError(message)
-        return "top_left"
-    if causal not in ("top_left", "bottom_right"):
-        raise ValueError(f"`causal`: wanted true, false, `top_left` or `bottom_right`, got {shown(causal)}")
-    return causal
-
-
-def _call_facts(q: Tensor, k: Tensor, alignment: Causal | None) -> dict[str, Value]:
+def _call_facts(signature: Signature, alignment: Causal | None) -> dict[str, Value]:
+    (heads, head_dim), (queries, keys) = signature.queries, signature.lengths
     return {
-        "dtype": str(q.dtype).removeprefix("torch."),
-        "seq_len_q": q.shape[1],
-        "seq_len_kv": k.shape[1],
-        "causal": alignment is not None,
-        "causal_alignment": alignment,
-        "head_dim": q.shape[3],
-        "num_heads": q.shape[2],
-        "num_kv_heads": k.shape[2],
-    }
+        "dtype": str(signature.dtype).removeprefix("torch."), "seq_len_q": queries, "seq_len_kv": keys,
+        "causal": alignment is not None, "causal_alignment": alignment, "head_dim": head_dim, "num_heads": heads,
+        "num_kv_heads": signature.num_kv_heads, "mask": signature.mask.kind,
+        "mask_per_head": signature.mask.per_head, "mask_matches_dtype": signature.mask.matches_dtype,
+    }  # fmt: skip
 
 
 def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], rules: RuleSet) -> Request:
