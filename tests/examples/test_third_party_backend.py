@@ -102,7 +102,10 @@ def test_a_name_that_two_distributions_take_is_told_with_both(home: Path) -> Non
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: impostor\nVersion: 1.0\n")
     (other / "entry_points.txt").write_text("[attention_selector.backends]\nFLEX_ATTENTION = nowhere:BACKEND\n")
-    code = f"import sys; sys.path.insert(0, {str(other.parent)!r}); from backends.registry import load; load('FLEX_ATTENTION')"
+    code = (
+        f"import sys; sys.path.insert(0, {str(other.parent)!r})\n"
+        "from backends.registry import load; load('FLEX_ATTENTION')"
+    )
 
     done = run(home, "-c", code)
 
