@@ -36,13 +36,14 @@ class Selector:
     importing a kernel); `device` picks one of several GPUs. `config` is an `AttentionConfig`, a mapping, or a file;
     `backend` the shorthand for its default. `policy` is ``fallback`` or ``strict``. `environment` is where
     ``DIFFUSION_ATTENTION_BACKEND`` and ``ATTENTION_SELECTOR_POLICY`` are looked up (default: the process's). `log`
-    takes every decision.
+    takes every decision. `first_use_check` says whether a kernel gets a small check before its first call, which it
+    must pass to run: always, never, or (None) where it is unverified or comes from another distribution.
 
     Raises `TableError`, `FactsError` or `ConfigError` with every problem at once. Threads may share a selector; what it
     serves changes by `reload`, `switch` and `drop` alone, and then as a whole.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a selector is made of, each with a meaning of its own
         self,
         *,
         rules: Rules = None,
@@ -53,13 +54,14 @@ class Selector:
         policy: str | None = None,
         environment: Mapping[str, str] | None = None,
         log: DecisionLog | None = None,
+        first_use_check: bool | None = None,
     ) -> None:
         """Read and check everything, so that `select` has only the tables left to walk."""
         env = dict(os.environ if environment is None else environment)
         self.folders = None if isinstance(rules, RuleSet) else folders_from(rules, env)
         self.log = log
         self.shadow: Shadow | None = None
-        self._given = Given(facts, device, config, backend, policy, env)
+        self._given = Given(facts, device, config, backend, policy, env, first_use_check)
         self._reloading = threading.RLock()
         self.epoch = 0  # counts what has been served, so that compiled code can tell that it is outdated
         self.serving = self._given.serve(rules_from(rules, env))

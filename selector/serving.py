@@ -40,7 +40,8 @@ class Serving:
 
     `machines` are the GPUs of the machine by their numbers, `sources` say where the facts of each come from. `plans`
     holds what `selector.dispatch` decided by call signature, and `kernels` what it bound. `outdated` says since when
-    newer rules are refused, while these go on serving.
+    newer rules are refused, while these go on serving. `first_use_check` says whether a kernel is checked before its
+    first call: always, never, or (None) where it is unverified.
     """
 
     rules: RuleSet
@@ -51,6 +52,7 @@ class Serving:
     policy: str
     origins: Mapping[str, str]
     outdated: Outdated | None = None
+    first_use_check: bool | None = None
     plans: dict[object, object] = field(default_factory=dict, repr=False)
     kernels: dict[object, object] = field(default_factory=dict, repr=False)
 
@@ -93,6 +95,7 @@ class Given:
     backend: str | None
     policy: str | None
     environment: Mapping[str, str]
+    first_use_check: bool | None = None
     probed: Mapping[str, object] | None = None
     probed_origins: Mapping[str, str] = field(default_factory=dict)
     text: tuple[str, Node] | None = None
@@ -102,7 +105,8 @@ class Given:
         machines, sources = self.machines(rules.vocabulary)
         choices, policy = self.choices(rules)
         origins = {**sources[self.device], "policy": policy_origin(self.policy, self.environment)}
-        return Serving(rules, machines, sources, machines[self.device], choices, policy, origins)
+        machine, check = machines[self.device], self.first_use_check
+        return Serving(rules, machines, sources, machine, choices, policy, origins, first_use_check=check)
 
     def machines(self, vocabulary: Vocabulary) -> tuple[dict[int, dict[str, Value]], dict[int, Mapping[str, str]]]:
         """Read the facts once for each device that they list, and so for the chosen one, with where they come from."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from selector.decision import Decision, Failure, SelectionRefusedError
 from selector.dispatch.current import current
+from selector.dispatch.first_use import first_use, is_unverified
 from selector.dispatch.signatures import OF_TENSORS, Alignment, Signature, alignment_of, described, signature_of
 from selector.facts import Request
 from selector.rules.problems import listing, nearest, shown
@@ -168,7 +169,7 @@ def _kernel(
     serving: Serving, decision: Decision, call: Mapping[str, Value], device: str, options: Mapping[str, object]
 ) -> Kernel:
     """Bind the kernel of a decision, or give the one that is bound for the same geometry already."""
-    from backends.interface import Geometry
+    from backends.interface import BindError, Geometry
     from backends.registry import load
 
     backend = serving.rules.backends[str(decision.backend)]
@@ -181,7 +182,12 @@ def _kernel(
     key = (backend.name, geometry, json.dumps(blocks, default=id, sort_keys=True))
     kernel: Kernel | None = serving.kernels.get(key)  # type: ignore[assignment]
     if kernel is None:
-        kernel = load(backend.name).bind(blocks, geometry)
+        plugin = load(backend.name)
+        kernel = plugin.bind(blocks, geometry)
+        if serving.first_use_check or (serving.first_use_check is None and is_unverified(decision, serving.rules)):
+            evidence = first_use(plugin, kernel, blocks, geometry)
+            if evidence.failed:
+                raise BindError(f"it fails the check of a first use: {evidence}")
         serving.kernels[key] = kernel
     return kernel
 
