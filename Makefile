@@ -2,11 +2,13 @@
 # make test     set up, then every check that CI makes
 # make full     the same, with the slow tests too
 # make generate write the generated files again
+# make mutation tell which changes of the rule language no test notices (long; no part of CI)
 #
 # Needs Python 3.11 or newer with pip and venv. Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n auto
+MUTMUT_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +20,7 @@ BRANCHES := 95
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test full checks lint types imports generated unit unit-full coverage generate clean
+.PHONY: help demo test full checks lint types imports generated unit unit-full coverage generate mutation clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -35,6 +37,10 @@ $(VENV)/stamp-torch: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/stamp-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[torch,dev]'
 	@touch $(VENV)/stamp-torch $@
+
+$(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[torch,dev,mutation]'
+	@touch $(VENV)/stamp-torch $(VENV)/stamp-dev $@
 
 demo: $(VENV)/stamp-torch
 	$(BIN)/python -m selector.demo
@@ -74,8 +80,15 @@ coverage: $(VENV)/stamp-dev
 
 generate: $(VENV)/stamp-dev
 	$(GENERATE)
+	$(BIN)/attention-selector test --generate rules/tests/generated.yaml
 	$(BIN)/python -m tests.doc_examples
 	$(BIN)/python -m tests.editors.transcript
 
+# From nothing each time: what an earlier run found says nothing once a test has changed.
+mutation: $(VENV)/stamp-mutation
+	rm -rf mutants
+	$(BIN)/mutmut run $(MUTMUT_ARGS)
+	$(BIN)/python -m tests.mutation
+
 clean:
-	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist mutants .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
+from backends._memory import readable
 from backends.interface import BindError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-BYTES_READ = 16
-"""Kernels load so many bytes at once: every row has to start at a multiple of them."""
 PACKING = ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
 # Functions that know no window may be older than the alignment of a causal mask to the bottom right corner.
 WANTED: Mapping[str, tuple[str, ...]] = {
@@ -196,9 +195,7 @@ def _fake(q: Tensor, *_: object) -> Tensor:
 
 def _dense(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: bool, number: int) -> Tensor:  # noqa: FBT001, PLR0917 - an operator's arguments
     with _on(q.device):
-        return _output(
-            _BOUND[number].dense(_readable(q), _readable(k), _readable(v), softmax_scale=scale, causal=causal)
-        )
+        return _output(_BOUND[number].dense(readable(q), readable(k), readable(v), softmax_scale=scale, causal=causal))
 
 
 def _varlen(  # noqa: PLR0913, PLR0917 - an operator's arguments
@@ -215,9 +212,9 @@ def _varlen(  # noqa: PLR0913, PLR0917 - an operator's arguments
     with _on(q.device):
         return _output(
             _BOUND[number].varlen(
-                _readable(q),
-                _readable(k),
-                _readable(v),
+                readable(q),
+                readable(k),
+                readable(v),
                 cu_seqlens_q=cu_seqlens_q,
                 cu_seqlens_k=cu_seqlens_k,
                 max_seqlen_q=max_seqlen_q,
@@ -236,11 +233,3 @@ def _on(device: torch.device) -> AbstractContextManager[object]:
 def _output(result: object) -> Tensor:
     """The output alone: whatever follows it in a tuple (the logarithms of the sums of weights) is not asked for."""
     return cast("Tensor", result[0] if isinstance(result, tuple) else result)
-
-
-def _readable(tensor: Tensor) -> Tensor:
-    """The tensor, copied where its last dimension is strided, a dimension is expanded, or a row is not aligned."""
-    step = BYTES_READ // tensor.element_size()
-    *outer, last = tensor.stride()
-    aligned = all(stride and stride % step == 0 for stride in outer) and tensor.data_ptr() % BYTES_READ == 0
-    return tensor if aligned and last == 1 else tensor.clone(memory_format=torch.contiguous_format)

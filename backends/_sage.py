@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from backends._checks import Bound, CallShape
     from backends._sage_trial import Errors
-    from backends.interface import Causal
+    from backends.interface import Causal, Precision
     from backends.masks import Mask
 
 FEWEST_KEYS = 2
@@ -59,6 +59,7 @@ class SageKernel:
     bound: Bound
     run: Run
     causal_fault: str | None = None
+    precision: Precision = "int8"
 
     def __call__(
         self,
@@ -154,7 +155,15 @@ def imported(name: str, importer: Callable[[str], ModuleType], package: str) -> 
         raise BindError(f"`{name}`: wanted the package `{package}`, got {type(error).__name__}: {error}") from error
 
 
-def bind_kernel(name: str, bound: Bound, run: Run, trial: Callable[[Bound, Run], Errors], most: float) -> SageKernel:
+def bind_kernel(
+    name: str,
+    bound: Bound,
+    run: Run,
+    trial: Callable[[Bound, Run], Errors],
+    most: float,
+    *,
+    precision: Precision,
+) -> SageKernel:
     """The kernel over `run`, if `trial` finds no larger error than `most`; `BindError` if it does, or raises.
 
     Where only causal calls are off, those alone are refused.
@@ -168,5 +177,6 @@ def bind_kernel(name: str, bound: Bound, run: Run, trial: Callable[[Bound, Run],
     if not errors.dense <= most:
         raise BindError(f"`{name}`: wanted an error of at most {most} for {bound.geometry}, got {errors.dense:.2g}")
     if errors.causal <= most:
-        return SageKernel(bound, run)
-    return SageKernel(bound, run, f"when bound, the kernel was off by {errors.causal:.2g}, wanted at most {most}")
+        return SageKernel(bound, run, precision=precision)
+    fault = f"when bound, the kernel was off by {errors.causal:.2g}, wanted at most {most}"
+    return SageKernel(bound, run, fault, precision)

@@ -11,6 +11,7 @@ from torch.backends.cuda import SDPAParams, can_use_cudnn_attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from backends._memory import readable
 from backends._sdpa import HALVES, SdpaKernel, bound_geometry
 from backends.interface import BindError
 
@@ -96,20 +97,14 @@ def _launch(
 ) -> Tensor:
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
         return scaled_dot_product_attention(
-            _dense(q),
-            _dense(k),
-            _dense(v),
+            readable(q),
+            readable(k),
+            readable(v),
             attn_mask=attn_mask,
             is_causal=is_causal,
             scale=scale,
             enable_gqa=enable_gqa,
         )
-
-
-def _dense(tensor: Tensor) -> Tensor:
-    """The tensor, copied where it is expanded or its last dimension is strided, which cuDNN does not read."""
-    strides = tensor.stride()
-    return tensor if strides[-1] == 1 and 0 not in strides else tensor.contiguous()
 
 
 BACKEND: Backend = CudnnAttention()

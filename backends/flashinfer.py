@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from backends._flashinfer_launch import Launch
     from backends._flashinfer_plans import Wrapper
     from backends._flashinfer_quant import Types
-    from backends.interface import Backend, Causal, Geometry, Kernel
+    from backends.interface import Backend, Causal, Geometry, Kernel, Precision
     from backends.masks import Kind, Mask
 
 MODULE = "flashinfer.prefill"
@@ -79,6 +79,7 @@ class FlashInferKernel:
     launch: Launch
     takes: tuple[Kind, ...]
     """The kinds of mask that this build takes."""
+    precision: Precision = "exact"
 
     def __call__(
         self,
@@ -154,7 +155,8 @@ class FlashInferAttention:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise BindError(f"`{self.name}`: wanted a kernel of FlashInfer for {geometry}, got {reason}") from error
-        return FlashInferKernel(bound, Opaque(launch), build.takes)
+        rounds = torch.float8_e4m3fn in types
+        return FlashInferKernel(bound, Opaque(launch), build.takes, "fp8" if rounds else "exact")
 
     def _build(self, geometry: Geometry) -> Build:
         build = BUILDS.get(geometry.provider or "")

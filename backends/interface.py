@@ -22,6 +22,13 @@ Causal = Literal["top_left", "bottom_right"]
 `0..i + seq_len_kv - seq_len_q`. They agree when the two lengths do.
 """
 
+Precision = Literal["exact", "int8", "fp8", "fp4"]
+"""What a kernel rounds beyond the dtype of its inputs, by the coarsest number format that it puts any of them into.
+
+`exact`: nothing. `int8`: queries and keys in whole numbers of eight bits. `fp8` and `fp4`: queries and keys, or values,
+in floats of so many bits. A kernel, or else its backend, says so in an attribute `precision`; without it, `exact`.
+"""
+
 
 class BindError(RuntimeError):
     """A kernel cannot be bound: the message gives the reason, `__cause__` the package's own error if there is one."""
@@ -67,6 +74,26 @@ class Kernel(Protocol):
         and device. Query head `h` reads key head `h // (num_heads // num_kv_heads)`. Without a `scale` it is
         `head_dim ** -0.5`. A query that may see no key yields zeros. No argument is mutated. Raises `CallRefused` for
         what this kernel cannot honour.
+        """
+        ...
+
+
+class LseKernel(Kernel, Protocol):
+    """A kernel that gives its log-sum-exp too, with which outputs over several parts of the keys can be merged."""
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The output, and the logarithm to base e of the sum of exp(scaled scores) over the keys that a query sees.
+
+        That is float32 `[batch, num_heads, seq_q]`, and -inf for a query that sees no key.
         """
         ...
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from backends._sage import Run
     from backends._sage_operator import Guard
     from backends._sage_trial import Errors
-    from backends.interface import Backend, Geometry, Kernel
+    from backends.interface import Backend, Geometry, Kernel, Precision
 
 PACKAGE = "sageattention"
 HEAD_DIM_MOST = 128
@@ -41,6 +41,8 @@ class Version(NamedTuple):
     head_dims: frozenset[int]
     wanted: str
     run: Callable[[Callable[..., Any], Guard], Run]
+    precision: Precision
+    """Version 2 puts weights and values into float16 or, on newer architectures, into eight bits."""
 
 
 VERSIONS: Mapping[str, Version] = {
@@ -51,12 +53,14 @@ VERSIONS: Mapping[str, Version] = {
         lambda function, guard: Run2(
             operator(Package2(function, gives_lse=False), guard), operator(Package2(function, gives_lse=True), guard)
         ),
+        "fp8",
     ),
     "sage1": Version(
         "smooth_k",
         frozenset({64, 96, 128}),
         "64, 96 or 128",
         lambda function, guard: Run1(operator(Package1(function), guard)),
+        "int8",
     ),
 }
 
@@ -89,7 +93,8 @@ class SageAttention:
         check_limits(
             self.name, bound, self.device, ("head_dim", version.wanted, geometry.head_dim in version.head_dims)
         )
-        return bind_kernel(self.name, bound, version.run(function, self.guard), self.trial, ERROR_MOST)
+        run = version.run(function, self.guard)
+        return bind_kernel(self.name, bound, run, self.trial, ERROR_MOST, precision=version.precision)
 
     def _version(self, function: Callable[..., Any], provider: str | None) -> Version:
         """The version of an installed `sageattn`; `BindError` unless it is known and the one that is asked for."""

@@ -106,7 +106,7 @@ class Sage3Attention:
         if not found:
             raise BindError(f"`{self.name}`: wanted {' or '.join(f'`{x}`' for x in NAMES)} in `{PACKAGE}`, got neither")
         run = Run3(operator(Package3(getattr(module, found[0])), self.guard))
-        return bind_kernel(self.name, bound, run, self.trial, ERROR_MOST)
+        return bind_kernel(self.name, bound, run, self.trial, ERROR_MOST, precision="fp4")
 
 
 BACKEND: Backend = Sage3Attention()

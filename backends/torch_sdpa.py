@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.nn.functional import scaled_dot_product_attention
 
+from backends._memory import aligned
 from backends._sdpa import SdpaKernel, bound_geometry
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from backends.interface import Backend, Geometry, Kernel
+
+
+FULL_BYTES = 4
+"""Of a number in float32, which no kernel reads in vectors of half precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ def _launch(
     scale: float | None,
     enable_gqa: bool,
 ) -> Tensor:
+    if q.is_cuda and q.element_size() < FULL_BYTES:  # torch may hand them to cuDNN, which does not look
+        q, k, v = aligned(q), aligned(k), aligned(v)
     return scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from backends._checks import Bound
     from backends._flashinfer_launch import Launch
-    from backends.interface import Backend, Causal, Geometry, Kernel
+    from backends.interface import Backend, Causal, Geometry, Kernel, Precision
     from backends.masks import Mask
 
 HEAD_DIM = 128
@@ -40,6 +40,11 @@ class TrtllmKernel:
     bound: Bound
     launch: Launch
     quantised: bool
+
+    @property
+    def precision(self) -> Precision:
+        """Values are quantised to eight bits whatever queries and keys are."""
+        return "fp8" if self.quantised else "exact"
 
     def __call__(
         self,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from selector.analysis.space import Box, bits
 
 STEPS = 20_000
+_MOST_SHORT = 3
+_FEW = 256
 
 
 class BudgetError(Exception):
@@ -102,10 +105,13 @@ class Index:
         """Note for each class of each variable which boxes it is in."""
         width = len(self.boxes[0]) if self.boxes else 0
         for at in range(width):
-            classes = [0] * max((box[at].bit_length() for box in self.boxes), default=0)
+            alike: dict[int, int] = {}
             for number, box in enumerate(self.boxes):
-                for cell in bits(box[at]):
-                    classes[cell] |= 1 << number
+                alike[box[at]] = alike.get(box[at], 0) | 1 << number
+            classes = [0] * max(mask.bit_length() for mask in alike)
+            for mask, numbers in alike.items():
+                for cell in bits(mask):
+                    classes[cell] |= numbers
             self.holding.append(classes)
 
     def touching(self, box: Box, among: int) -> int:
@@ -113,28 +119,36 @@ class Index:
         for at, mask in enumerate(box):
             if not among:
                 return 0
-            key = (at, mask)
-            if key not in self.touched:
-                found = 0
-                for cell in bits(mask):
-                    found |= self._class(at, cell)
-                self.touched[key] = found
-            among &= self.touched[key]
+            among &= self._touching(at, mask)
         return among
+
+    def _touching(self, at: int, mask: int) -> int:
+        """Give which boxes share classes of one variable with these."""
+        key = (at, mask)
+        if key not in self.touched:
+            found = 0
+            for cell in bits(mask):
+                found |= self._class(at, cell)
+            self.touched[key] = found
+        return self.touched[key]
 
     def around(self, box: Box, among: int) -> int:
         """Give which of the boxes `among` hold a box whole."""
         for at, mask in enumerate(box):
             if not among:
                 return 0
-            key = (at, mask)
-            if key not in self.held:
-                found = -1
-                for cell in bits(mask):
-                    found &= self._class(at, cell)
-                self.held[key] = found
-            among &= self.held[key]
+            among &= self._holding(at, mask)
         return among
+
+    def _holding(self, at: int, mask: int) -> int:
+        """Give which boxes hold some classes of one variable."""
+        key = (at, mask)
+        if key not in self.held:
+            found = -1
+            for cell in bits(mask):
+                found &= self._class(at, cell)
+            self.held[key] = found
+        return self.held[key]
 
     def _class(self, at: int, cell: int) -> int:
         classes = self.holding[at]
@@ -142,45 +156,53 @@ class Index:
 
     def below(self, owner: int) -> int:
         """Give the boxes of owners before one; owners must be in ascending order."""
-        count = next((number for number, other in enumerate(self.owners) if other >= owner), len(self.owners))
-        return (1 << count) - 1
+        return (1 << bisect.bisect_left(self.owners, owner)) - 1
 
     def uncovered(self, box: Box, among: int, budget: Budget, used: set[int] | None = None) -> Iterator[Box]:
         """Give the parts of a box that none of the boxes `among` holds, without overlap.
 
         `used` takes the owners of boxes that were needed to cover the rest.
         """
-        waiting = [(box, among)]
+        waiting = [(box, self.touching(box, among))]
         while waiting:
             here, rest = waiting.pop()
             budget.spend()
-            rest = self.touching(here, rest)
             if not rest:
                 yield here
                 continue
-            around = self.around(here, rest)
-            if around:
-                if used is not None:
-                    used.add(self.owners[(around & -around).bit_length() - 1])
-                continue
-            number = self._widest(here, rest)
-            inside = list(here)
-            for at, mask in enumerate(self.boxes[number]):
-                outside = inside[at] & ~mask
-                if outside:
-                    waiting.append(((*inside[:at], outside, *inside[at + 1 :]), rest))
-                    inside[at] &= mask
+            number, whole = self._best(here, rest)
             if used is not None:
                 used.add(self.owners[number])
+            if not whole:
+                waiting += self._cut(here, number, rest)
 
-    def _widest(self, box: Box, among: int) -> int:
-        """Find, of some of the boxes, one that takes much of a box: it leaves least in the fewest variables."""
-        best, cost = -1, (1 << 30, 0)
-        for count, number in enumerate(bits(among)):
-            outside = [(mask & ~held).bit_count() for mask, held in zip(box, self.boxes[number], strict=True)]
-            found = (sum(1 for left in outside if left), sum(outside))
-            if found < cost:
-                best, cost = number, found
-            if count >= 32 or cost[0] == 1:  # noqa: PLR2004 - good enough, and soon
-                break
-        return best
+    def _cut(self, box: Box, number: int, among: int) -> Iterator[tuple[Box, int]]:
+        """Give what a box leaves of another one, in parts, each with those `among` that touch it."""
+        inside = list(box)
+        for at, mask in enumerate(self.boxes[number]):
+            outside = inside[at] & ~mask
+            if outside:
+                yield (*inside[:at], outside, *inside[at + 1 :]), among & self._touching(at, outside)
+                inside[at] &= mask
+                among &= self._touching(at, inside[at])
+
+    def _best(self, box: Box, among: int) -> tuple[int, bool]:
+        """Find a box that holds another one whole, or else one that falls short in the fewest variables."""
+        # Bit n of reached[k] says that box n falls short in more than k variables.
+        reached = [0] * _MOST_SHORT
+        for at, mask in enumerate(box):
+            short = among & ~self._holding(at, mask)
+            if not short:
+                continue
+            for count in range(_MOST_SHORT - 1, 0, -1):
+                reached[count] |= reached[count - 1] & short
+            reached[0] |= short
+        few = next((found for more in reached if (found := among & ~more)), among)
+        best = (few & -few).bit_length() - 1
+        if len(self.boxes) <= _FEW:  # where there is time, what leaves least makes for fewer parts
+            best = min(bits(few), key=lambda number: self._outside(box, number))
+        return best, bool(among & ~reached[0])
+
+    def _outside(self, box: Box, number: int) -> int:
+        """Count the classes of a box that another one leaves, over all variables."""
+        return sum((mask & ~held).bit_count() for mask, held in zip(box, self.boxes[number], strict=True))

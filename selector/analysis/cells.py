@@ -59,6 +59,11 @@ def possible(facts: Facts, base: Sequence[Fact]) -> bool:
     return corner == (None if causal is False else _UNKNOWN)
 
 
+def _plainest(value: Value) -> tuple[int, str]:
+    """Sort values so that facts that are compared keep the same ones."""
+    return (abs(value) if isinstance(value, int) else len(str(value))), str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Combinations:
     """The facts of one variable, with every test that is asked of them; facts in `known` are never unknown."""
@@ -125,29 +130,25 @@ class Combinations:
         pairs = [pair for pair in sides if pair <= set(base)]
         for _ in pairs:
             names = names.union(*(pair for pair in pairs if pair & names))
-        numbers = [base[name] for name in names if base[name].type == "integer"]
         if not any(pair & names for pair in pairs):
             return ALONE
-        marks = {0, *(one.minimum for one in numbers if one.minimum is not None)} if numbers else set()
+        numbers = [base[name].minimum for name in names if base[name].type == "integer"]
+        marks = frozenset({0, *(least for least in numbers if least is not None)} if numbers else ())
         others = names - {fact.name}
-        tests = [test for test in self.tests if test.fact in others]
-        return Compared(tests, frozenset(marks), len(names))
+        tests = (test for test in self.tests if test.fact in others)
+        return Compared(tuple(base[name] for name in base if name in others), tuple(tests), marks)
 
     def few(self, fact: Fact, values: Sequence[Value], compared: Compared) -> Iterator[Value]:
         """Leave out values of which there are enough that answer alike, whichever of the compared facts has them."""
         own = (test for test in self.tests if test.fact == fact.name)
-        asked = {question(test): test for test in (*own, *compared.tests)}
-        counts: dict[Hashable, int] = {}
+        asked = list({question(test): test for test in (*own, *compared.tests)}.values())
+        alike: dict[Hashable, list[Value]] = {}
         for value in values:
-            vector = tuple(
-                test.holds({test.fact: value})
-                for test in asked.values()
-                if test.fact == fact.name or self.vocabulary.facts[test.fact].misfit(value) is None
-            )
-            key = (type(value), value == 0, vector)
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] <= compared.copies:
-                yield value
+            fits = {fact.name, *(other.name for other in compared.facts if other.misfit(value) is None)}
+            vector = tuple([test.holds({test.fact: value}) for test in asked if test.fact in fits])
+            alike.setdefault((type(value), value == 0, frozenset(fits), vector), []).append(value)
+        for found in alike.values():
+            yield from sorted(found, key=_plainest)[: compared.copies]
 
     # --- numbers that divide each other -------------------------------------------------------------------------
 

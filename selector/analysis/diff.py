@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from selector.analysis.boxes import Budget, BudgetError, Index, disjoint, meet, merged, minus
 from selector.analysis.lint import written
 from selector.analysis.regions import Regions, Where, asked_by, needs_of, regions_of, told, witness
-from selector.analysis.space import Box, Space, make_space, size
+from selector.analysis.space import Box, Space, known_in, make_space, size
 from selector.analysis.values import TooManyError
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Fact, Value, Vocabulary
@@ -134,7 +134,8 @@ def _compared(before: Table, after: Table, old: RuleSet, new: RuleSet, steps: in
     words = _union(old.vocabulary, new.vocabulary)
     asked = [test for table, able in zip((before, after), abilities, strict=True)
              for test in asked_by(table, able, words)]  # fmt: skip
-    space = make_space(asked, words, set(before.requires) & set(after.requires))
+    known = known_in(before, old.vocabulary) & known_in(after, new.vocabulary)
+    space = make_space(asked, words, known, engine=False)
     sides = [regions_of(table, able, words, space) for table, able in zip((before, after), abilities, strict=True)]
     budget = Budget(steps)
     domain = [box for side, rows in zip(sides, signed, strict=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from selector.analysis.boxes import STEPS, Budget, BudgetError, meet, without
 from selector.analysis.findings import LEVELS, Finding
 from selector.analysis.regions import Regions, Where, needs_of, regions_of, told, witness
-from selector.analysis.space import Box, Space
+from selector.analysis.space import Box, Space, bits
 from selector.analysis.values import TooManyError
 from selector.rules.conditions import ALWAYS, Both, Condition, Either, Not, Test, tests
 from selector.rules.problems import Place, listing
@@ -108,7 +108,7 @@ class _Check:
         touched = 0
         for box in self.regions.held[at]:
             touched |= index.touching(box, before)
-        return sorted({owner for number, owner in enumerate(index.owners) if touched >> number & 1})
+        return sorted({index.owners[number] for number in bits(touched)})
 
     def shared(self, at: int, other: int) -> Box:
         """Give a box that two rows share."""

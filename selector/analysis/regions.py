@@ -171,12 +171,19 @@ def told(box: Box, space: Space) -> str:
 
 def variable_told(variable: Variable, mask: int, space: Space, at: int) -> str:
     """Tell what one variable must be: by a test that says just that, by two of them, or by its values."""
-    asked = [(test, space.of(test)) for test in space.tests if space.of(test).variable == at]
-    options: dict[str, int] = {}
-    for test, answers in asked:
-        if test.place.file:
-            for text, where in _readings(test, answers, variable.full):
-                options.setdefault(text, where)
+    if (at, mask) not in space.told:
+        space.told[at, mask] = _variable_told(variable, mask, space, at)
+    return space.told[at, mask]
+
+
+def _variable_told(variable: Variable, mask: int, space: Space, at: int) -> str:
+    if at not in space.readings:
+        found: dict[str, int] = {}
+        for test in space.asked[at]:
+            for text, where in _readings(test, space.of(test), variable.full) if test.place.file else ():
+                found.setdefault(text, where)
+        space.readings[at] = found
+    options = space.readings[at]
     exact = next((text for text, where in options.items() if where == mask), None)
     return exact or _conjunction(options, mask, variable.full) or _values(variable, mask)
 

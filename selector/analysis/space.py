@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from selector.analysis.cells import ALIGNED, Cell, Combinations, Facts, question, with_derived
@@ -14,6 +14,7 @@ from selector.rules.vocabulary import Value, Vocabulary
 
 Box = tuple[int, ...]
 """For each variable the classes it may be in, one bit each: a product of sets of classes."""
+_MOST_BITS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,12 @@ class Variable:
 
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
+    full: int = field(init=False)
+    """All classes."""
 
-    @property
-    def full(self) -> int:
-        """All classes."""
-        return (1 << len(self.cells)) - 1
+    def __post_init__(self) -> None:
+        """Count the classes once."""
+        object.__setattr__(self, "full", (1 << len(self.cells)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,22 @@ class Space:
     answers: Mapping[int, Answers]
     tests: tuple[Test, ...]
     index: Mapping[str, int] = field(default_factory=dict)
+    told: dict[tuple[int, int], str] = field(default_factory=dict, repr=False, compare=False)
+    """What was said of a variable and some of its classes, so that it is worked out once."""
+    readings: dict[int, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
+    """What the tests of a variable can be used to say of it, each with the classes where that is so."""
+    full: Box = field(init=False)
+    """Every situation."""
+    asked: tuple[tuple[Test, ...], ...] = field(init=False, repr=False)
+    """For each variable its tests; of those that ask the same, the first."""
 
-    @property
-    def full(self) -> Box:
-        """Every situation."""
-        return tuple(variable.full for variable in self.variables)
+    def __post_init__(self) -> None:
+        """Sort the tests by variable once."""
+        asked: list[dict[Hashable, Test]] = [{} for _ in self.variables]
+        for test in self.tests:
+            asked[self.of(test).variable].setdefault((question(test), bool(test.place.file)), test)
+        object.__setattr__(self, "asked", tuple(tuple(found.values()) for found in asked))
+        object.__setattr__(self, "full", tuple(variable.full for variable in self.variables))
 
     def of(self, test: Test) -> Answers:
         """Give where a test of these rules holds and fails."""
@@ -84,6 +97,9 @@ class Space:
 
 def bits(mask: int) -> Iterator[int]:
     """Give the numbers of the bits that are set."""
+    if mask.bit_length() > _MOST_BITS:  # each step below would copy all of a long mask
+        yield from (at for at, bit in enumerate(reversed(f"{mask:b}")) if bit == "1")
+        return
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

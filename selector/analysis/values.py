@@ -21,14 +21,19 @@ _SIGNS = "0123456789abcdefghijklmnopqrstuvwxyz_-."
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a fact is compared with: the tests of those facts, numbers that must stand apart, and how many of a class.
+    """The facts that a fact is compared with, their tests, and numbers that must stand apart.
 
-    With as many values of each class as facts are compared, any of them can be equal or differ.
+    With as many values of each class as facts are compared (`copies`), any of them can be equal or differ.
     """
 
-    tests: Sequence[Test] = ()
+    facts: tuple[Fact, ...] = ()
+    tests: tuple[Test, ...] = ()
     marks: frozenset[int] = frozenset()
-    copies: int = 1
+
+    @property
+    def copies(self) -> int:
+        """How many values of each class are wanted."""
+        return 1 + len(self.facts)
 
 
 ALONE = Compared()
@@ -105,22 +110,37 @@ def _numbers(value: Value) -> Iterator[int]:
             return
 
 
-# --- strings ------------------------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------------
 
 
-def _strings(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
-    """Give the declared values, or those mentioned and some that nobody mentions."""
+def _texts(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
+    """Give the declared values, or those mentioned with their neighbours and some that nobody mentions."""
     if fact.values:
         yield from fact.values
         return
-    copies, mentioned = compared.copies, [value for value in _mentioned(tests) if isinstance(value, str)]
+    facts, copies = (fact, *compared.facts), compared.copies
+    mentioned = [str(value) for value in _mentioned(tests) if isinstance(value, str)]
+    taken = {*mentioned, *(word for one in facts for word in (*one.values, *one.special))}
+    if fact.order != "capability":
+        yield from mentioned
+    for one in facts:
+        yield from _like(one, mentioned, copies)
+    yield from (word for one in facts for word in (*one.values, *one.special))
+    yield from _others(taken, copies)
+    for one in facts:
+        yield from _forms(one, taken, copies)
+
+
+def _like(fact: Fact, mentioned: list[str], copies: int) -> Iterator[str]:
+    """Give what the order of a fact's values has near those that are mentioned."""
     if fact.order == "capability":
         yield from _capabilities(mentioned, copies)
-    else:
-        yield from mentioned
-    yield from fact.special
-    yield from _others({*mentioned, *fact.special}, copies)
-    yield from _forms(fact, {*mentioned, *fact.special}, copies)
+    elif fact.type == "version":
+        found = list(versions(mentioned)) if fact.order else ["1.0", "2.0"]
+        yield from found
+        more = copies - 1 if fact.order else copies
+        for version in found if more else ():
+            yield from spelt(version, set(mentioned), more)
 
 
 def _others(mentioned: set[str], copies: int) -> Iterator[str]:
@@ -145,7 +165,7 @@ def _forms(fact: Fact, mentioned: set[str], copies: int) -> Iterator[str]:
     yield from (one for one, _ in zip(fits, range(copies), strict=False))
 
 
-def _capabilities(mentioned: Sequence[str], copies: int) -> Iterator[str]:
+def _capabilities(mentioned: list[str], copies: int) -> Iterator[str]:
     """Give every mention, each minor of a family, and the capabilities next to each."""
     matches = {value: _SM.match(value) for value in mentioned}
     yield from (value for value, match in matches.items() if match is None)
@@ -162,20 +182,6 @@ def _capabilities(mentioned: Sequence[str], copies: int) -> Iterator[str]:
     yield from (f"sm_{key}" for key in (*near, *ends) if least <= key <= most)
 
 
-# --- versions -----------------------------------------------------------------------------------------------------
-
-
-def _versions(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator[Value]:
-    """Give each version with those just below and above it, as PEP 440 orders them; without an order, texts alone."""
-    mentioned = [str(value) for value in _mentioned(tests) if value is not None]
-    found = list(versions(mentioned)) if fact.order else ["1.0", "2.0"]
-    yield from mentioned
-    yield from found
-    more = compared.copies - 1 if fact.order else compared.copies
-    for version in found if more else ():
-        yield from spelt(version, set(mentioned), more)
-
-
 _BY_TYPE: Mapping[str, Callable[[Fact, Sequence[Test], Compared], Iterable[Value]]] = {
-    "boolean": _booleans, "integer": _integers, "string": _strings, "version": _versions,
+    "boolean": _booleans, "integer": _integers, "string": _texts, "version": _texts,
 }  # fmt: skip

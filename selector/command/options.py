@@ -9,7 +9,21 @@ from typing import Any, NoReturn, TypeAlias
 from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
-_COMMANDS = ("decide", "explain", "facts", "replay", "test", "validate", "rules", "init", "schema", "lint", "diff")
+_COMMANDS = (
+    "decide",
+    "explain",
+    "facts",
+    "replay",
+    "test",
+    "validate",
+    "rules",
+    "init",
+    "schema",
+    "lint",
+    "table",
+    "diff",
+    "selftest",
+)
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - what add_subparsers returns has no public name
@@ -75,7 +89,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     commands: _Commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_decide, _explain, _facts, _replay, _test, _validate, _rule_set, _init, _schema, _lint, _diff):
+    for add in (
+        _decide,
+        _explain,
+        _facts,
+        _replay,
+        _test,
+        _validate,
+        _rule_set,
+        _init,
+        _schema,
+        _lint,
+        _diff,
+        _table,
+        _selftest,
+    ):
         add(commands)
     return parser
 
@@ -274,3 +302,31 @@ def _diff(commands: _Commands) -> None:
         "--steps", type=int, default=200_000, metavar="N", help="how much may be looked at for a table"
     )
     command.add_argument("--format", choices=("text", "json", "markdown"), default="text")
+
+
+def _table(commands: _Commands) -> None:
+    command = _add(commands, "table", "Draw a rule table: what each row asks of each fact, and what it does.", "table")
+    command.add_argument("name", metavar="NAME", help="table to draw, such as platform_default")
+    command.add_argument("--format", choices=("terminal", "markdown", "html"), default="terminal")
+    command.add_argument(
+        "--effective", action="store_true", help="tell where each row wins: what the rows before it leave to it"
+    )
+    command.add_argument("--for", dest="machine", metavar="FACTS", help="leave out what is decided on this machine")
+    command.add_argument(
+        "--device", type=int, default=0, metavar="N", help="GPU to draw it for where facts list several"
+    )
+    _rules(command)
+
+
+def _selftest(commands: _Commands) -> None:
+    command = _add(
+        commands, "selftest", "Compute attention with every backend that may run here, and check it.", "selftest"
+    )
+    command.add_argument("--backend", metavar="BACKEND", help="this one alone")
+    command.add_argument("--provider", metavar="PROVIDER", help="this build alone")
+    command.add_argument("--head-dim", type=int, action="append", default=[], metavar="N", help="several may be given")
+    command.add_argument("--dtype", action="append", default=[], metavar="DTYPE", help="several may be given")
+    command.add_argument("--check", action="append", default=[], metavar="NAME", help="several may be given")
+    command.add_argument("--device", metavar="cpu|cuda:N", help="where to compute (default: the first GPU, if any)")
+    command.add_argument("--format", choices=("text", "json", "markdown"), default="text")
+    _rules(command)

@@ -194,17 +194,3 @@ def test_query_padding_makes_no_mask_of_pairs() -> None:
 
     assert shapes == [(2, 1, 1, 13)]
     assert torch.equal(out, torch.zeros_like(out))
-
-
-@pytest.mark.parametrize(
-    ("tensor", "copied"),
-    [
-        (torch.ones(2, 9, 4, 8).transpose(1, 2), False),
-        (torch.ones(2, 13, 4, 8)[:, :9].transpose(1, 2), False),
-        (torch.ones(1, 1, 1, 8).expand(2, 4, 9, 8), True),
-        (torch.ones(2, 4, 9, 16)[..., ::2], True),
-    ],
-)
-def test_only_what_cannot_be_read_is_copied(tensor: Tensor, *, copied: bool) -> None:
-    """Expanded dimensions and a strided last one."""
-    assert (cudnn._dense(tensor).data_ptr() != tensor.data_ptr()) is copied

@@ -38,7 +38,7 @@ def check_winners(dice: Random, drawn: Drawn, regions: Regions, samples: int) ->
     """Hold that a row wins in the boxes that are left to it, and nowhere else."""
     rows = drawn.table.rows
     left = [list(regions.left(at, Budget(MANY))) for at in range(len(rows))]
-    flat = [box for boxes in left for box in boxes]
+    flat = [box for boxes in left for box in boxes[:60]]
     assert all(meet(one, other) is None for at, one in enumerate(flat) for other in flat[:at])
     for _ in range(samples):
         facts = situation(dice, drawn.vocabulary, known_in(drawn.table, drawn.vocabulary))
@@ -64,7 +64,7 @@ def test_a_row_wins_where_something_is_left_to_it(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(seed=SEEDS)
 def test_a_row_wins_where_something_is_left_to_it_often(seed: int) -> None:
     """The same, many times, with longer tables and deeper conditions."""
@@ -106,7 +106,7 @@ ASKED = (
 )  # fmt: skip
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=SEEDS)
 def test_tables_in_files_are_won_as_told(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Rows put in front of the shipped ones, with abilities of real backends, and a table of one's own."""
@@ -129,7 +129,7 @@ def test_tables_in_files_are_won_as_told(seed: int, tmp_path_factory: pytest.Tem
         drawn = Drawn(rules.vocabulary, table, rules.abilities.get(table.targets, {}), str(asked))
         regions = worked_out(drawn)
         if regions is not None:
-            check_winners(dice, drawn, regions, 10)
+            check_winners(dice, drawn, regions, 6)
 
 
 # --- cases --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from selector.rules import conditions
-from selector.rules.conditions import ALWAYS, Both, Either, Not, Truth, blame, granted, results
+from selector.rules.conditions import ALWAYS, Both, Either, Not, Result, Truth, blame, distance, granted, results
+from selector.rules.problems import Place
 from tests.selector.rules.language import Facts, condition, truth
 from tests.selector.rules.texts import short
 
@@ -162,3 +163,87 @@ def test_granting_a_test_takes_it_as_met_where_it_must_be_met() -> None:
     assert granted(whole, lambda _: True).holds(facts) is True
     assert granted(whole, lambda _: True).holds({**facts, "causal": True}) is False
     assert granted(whole, lambda _: False) == whole
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_a_result_has_all_that_its_test_has(*, negated: bool) -> None:
+    """What was asked, what is, whether that holds, where it is written, and in which groups."""
+    text = "any: [not: {head_dim: {min: 64, unknown: match}}]"
+
+    known, unknown = (
+        list(results(condition(text), facts, "ability", "a.", negated=negated)) for facts in ({"head_dim": 32}, {})
+    )
+
+    place, wanted, group = Place("t.yaml", 1, 13, "rule.any[0].not.head_dim"), "at least 64", "a.any.not."
+    assert known == [
+        Result("head_dim", "min", wanted, 32, known=True, held=False, place=place, origin="ability", group=group,
+               negated=not negated)
+    ]  # fmt: skip
+    assert unknown == [
+        Result("head_dim", "min", wanted, None, known=False, held=True, place=place, origin="ability", group=group,
+               negated=not negated)
+    ]  # fmt: skip
+
+
+_HERE: Facts = {"platform": "cuda", "steps": 1, "head_dim": 64}
+
+
+@pytest.mark.parametrize(
+    ("when", "met", "unmet"),
+    [
+        ("platform: cuda", (0, 0), (1, 0)),
+        ("platform: cpu", (1, 0), (0, 0)),
+        ("mask_free: true", (0, 1), (0, 1)),
+        ("{platform: cpu, steps: 2, mask_free: true, causal: true}", (2, 2), (0, 0)),
+        ("{platform: cuda, steps: 1, head_dim: 64}", (0, 0), (1, 0)),
+        ("{platform: cuda, steps: 1, mask_free: true}", (0, 1), (0, 1)),
+        ("any: [platform: cpu, steps: 2]", (1, 0), (0, 0)),
+        ("any: [platform: cuda, steps: 1, steps: 2]", (0, 0), (2, 0)),
+        ("any: [platform: cpu, mask_free: true]", (0, 1), (0, 1)),
+        ("any: [platform: cuda, mask_free: true, causal: true]", (0, 0), (1, 2)),
+        ("any: [{platform: cpu, steps: 2}, {platform: cpu, mask_free: true}]", (1, 1), (0, 0)),
+        ("not: {platform: cuda}", (1, 0), (0, 0)),
+        ("not: {any: [platform: cuda, mask_free: true]}", (1, 1), (0, 0)),
+        ("not: {platform: cuda, mask_free: true}", (0, 1), (0, 1)),
+        ("{platform: cpu, not: {not: {steps: 2}}}", (2, 0), (0, 0)),
+    ],
+    ids=short,
+)
+def test_the_distance_counts_what_fails_and_then_what_is_undetermined(
+    when: str, met: tuple[int, int], unmet: tuple[int, int]
+) -> None:
+    """Of parts that must all hold the sum, of alternatives the least; below a `not` what keeps it from failing."""
+    found = condition(when)
+
+    assert distance(found, _HERE) == distance(found, _HERE, wanted=True) == met
+    assert distance(found, _HERE, wanted=False) == unmet
+
+
+def test_nothing_is_nearer_to_an_alternative_without_parts() -> None:
+    """There is nothing to change in it, and nothing to blame."""
+    assert distance(Either(()), {}) == (0, 0)
+    assert distance(ALWAYS, {}, wanted=False) == (0, 0)
+    assert blame(Either(()), {}, "when") == []
+
+
+@pytest.mark.parametrize(
+    ("when", "blamed"),
+    [
+        ("any: [platform: cpu, mask_free: true]", ["mask_free"]),
+        ("any: [{platform: cpu, steps: 2}, {steps: 2, mask_free: true}]", ["steps", "mask_free"]),
+        ("any: [{steps: 2}, {mask_free: true, causal: true, arch: sm_90}]", ["mask_free", "causal", "arch"]),
+        ("any: [{steps: 2}, {all: [platform: cpu, mask_free: true]}, {head_dim: 63}]", ["steps", "head_dim"]),
+        ("not: {all: [platform: cuda, mask_free: true, steps: 1]}", ["mask_free"]),
+    ],
+    ids=short,
+)
+def test_what_is_undetermined_is_nearer_than_what_fails(when: str, blamed: list[str]) -> None:
+    """A test that fails outweighs any number of those that may still hold."""
+    assert [item.fact for item in blame(condition(when), _HERE, "when")] == blamed
+
+
+def test_what_is_blamed_below_a_not_is_told_as_negated() -> None:
+    """Each test by the number of `not`s above it."""
+    found = blame(condition("{platform: cpu, not: {any: [steps: 1, not: {head_dim: 128}]}}"), _HERE, "when")
+
+    assert [(item.fact, item.negated) for item in found] == [("platform", False), ("steps", True), ("head_dim", False)]

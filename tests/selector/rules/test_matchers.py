@@ -4,8 +4,11 @@ import pytest
 
 from selector.rules import conditions
 from selector.rules.conditions import Truth
+from selector.rules.fields import Source
+from selector.rules.matchers import Matcher, Skip, _nullness
+from selector.rules.problems import Place
 from selector.rules.vocabulary import Value
-from tests.selector.rules.language import condition, truth
+from tests.selector.rules.language import condition, node, truth, words
 from tests.selector.rules.texts import short
 
 _GONE = "packages.flash"
@@ -193,3 +196,62 @@ def test_a_word_that_is_asked_for_in_a_list_is_found(when: str) -> None:
 def test_matchers_of_one_fact_are_anded(when: str, facts: dict[str, Value], answer: Truth) -> None:
     """Every matcher must hold; what `unknown` says goes for all of them."""
     assert truth(when, facts) is answer
+
+
+@pytest.mark.parametrize(
+    ("written", "mentions"),
+    [
+        ("arch: sm_90", ("sm_90",)), ("arch: sm_10x", ("sm_10x",)), ("head_dim: 64", (64,)),
+        ("mask_free: true", (True,)),
+        ("head_dim: [64, symbolic]", (64, "symbolic")), ("arch: {in: blackwell}", ("sm_10x", "sm_120")),
+        ('arch: ">=sm_80,<sm_90"', (">=sm_80,<sm_90",)), ("arch: {min: sm_80}", (">=sm_80",)),
+        ("head_dim: {min: 8}", (">=8",)), ("head_dim: {max: 8}", ("<=8",)), ("head_dim: {multiple_of: 8}", (8,)),
+        ("arch: present", ()), ("arch: absent", ()),
+    ],
+    ids=short,
+)  # fmt: skip
+def test_a_test_mentions_what_it_is_about(written: str, mentions: tuple[Value, ...]) -> None:
+    """The values, or the comparison, as they are written; a set by its values."""
+    (found,) = conditions.tests(condition(written))
+
+    assert found.mentions == mentions
+
+
+def test_a_word_is_a_pattern_only_where_architectures_compare() -> None:
+    """Of another fact it is a text like any other."""
+    assert truth("role: sm_10x", {"role": "sm_10x"}) is True
+    assert truth("role: sm_10x", {"role": "sm_100"}) is False
+
+
+@pytest.mark.parametrize(("name", "held"), [("present", True), ("absent", False)])
+def test_two_words_ask_whether_there_is_a_value(name: str, held: bool) -> None:
+    """A value that is not null is present, whatever it is; nothing is mentioned."""
+    source = Source("t.yaml")
+
+    wanted, check, mentions = _nullness(name)(Matcher(words().facts["arch"], words(), source, "x"), node("true"))
+
+    assert (wanted, check("sm_90"), mentions) == (name, held, ())
+    assert source.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fact", "text", "code", "message"),
+    [
+        ("present", "arch", "1", "bad-value", "`present`: wanted true, got `1`"),
+        ("absent", "arch", "false", "bad-value", "`absent`: wanted true, got `false`"),
+        ("present", "platform", "true", "never-null",
+         "`platform` is never null: it is always present where it is known"),
+        ("absent", "platform", "true", "never-null", "`platform` is never null: it is never absent where it is known"),
+    ],
+)  # fmt: skip
+def test_what_the_two_words_cannot_ask(name: str, fact: str, text: str, code: str, message: str) -> None:
+    """Anything but true, and a fact that is never null."""
+    source = Source("t.yaml")
+
+    with pytest.raises(Skip):
+        _nullness(name)(Matcher(words().facts[fact], words(), source, "x"), node(text))
+
+    (problem,) = source.problems
+    assert (problem.place, problem.code, problem.message, problem.hint) == (
+        Place("t.yaml", 1, 1, "x"), code, message, None,
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -54,6 +55,10 @@ def test_a_newer_package_is_asked_for_exactly_where_it_would_help(seed: int) -> 
         ('packages.flash: ">=2"', None, []),
         ('packages.flash: "<2"', "2", []),
         ('packages.flash: "==2"', "1", []),
+        ('packages.flash: "2"', "1", []),
+        ('packages.flash: ["2", "3"]', "1", []),
+        ('packages.flash: {max: "2"}', "3", []),
+        ('not: {packages.flash: ">=2"}', "3", []),
         ('{packages.flash: ">=2", head_dim: 64}', "1", []),
         ('{packages.flash: ">=2", platform: cuda}', "1", ["packages.flash: wanted >=2, got 1"]),
         ('any: [packages.flash: ">=2", head_dim: 64]', "1", []),
@@ -94,10 +99,25 @@ def test_a_bound_that_must_not_be_met_does_not_hide_one_that_must() -> None:
     assert [result.fact for result in found] == ["packages.flash"]
 
 
-def test_a_version_that_the_target_needs_is_told_as_its_ability() -> None:
-    """Where a test is written is told for what is too old, as in every other result."""
-    abilities = {"A": condition('packages.flash: ">=2"')}
+def test_what_is_too_old_is_told_with_where_it_is_written() -> None:
+    """A test of the row as its own, and one that the target needs as its ability, as in every other result."""
+    row, abilities = row_with(condition('packages.sage: ">=3"')), {"A": condition('packages.flash: ">=2"')}
+    versions = {"packages.flash": "1", "packages.sage": "1"}
 
-    (found,) = needs_newer(row_with(ALWAYS), {"packages.flash": "1"}, abilities, {"packages.flash"})
+    found = needs_newer(row, versions, abilities, set(versions))
 
-    assert found.origin == "ability"
+    assert [(result.fact, result.origin) for result in found] == [
+        ("packages.sage", "when"),
+        ("packages.flash", "ability"),
+    ]
+
+
+def test_what_an_open_target_needs_is_that_of_the_backend_that_is_named() -> None:
+    """A row that uses whatever was named asks what that one needs."""
+    row = replace(row_with(ALWAYS), target="{backend}")
+    abilities = {"A": condition('packages.flash: ">=2"'), "B": condition('packages.sage: ">=2"')}
+    versions = {"packages.flash": "1", "packages.sage": "1"}
+
+    found = needs_newer(row, {**versions, "backend": "B"}, abilities, set(versions))
+
+    assert [result.fact for result in found] == ["packages.sage"]

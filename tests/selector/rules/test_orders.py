@@ -136,3 +136,27 @@ def test_a_bound_that_cannot_be_read_is_a_value_error(order: str) -> None:
     """Every order says so in the same way."""
     with pytest.raises(ValueError):  # noqa: PT011 - the reader of rules makes the message
         ORDERS[order].read("one")
+
+
+@pytest.mark.parametrize(
+    ("order", "text", "told"),
+    [
+        ("number", ">=64, x ,y", "x"), ("number", ">=x", "x"), ("capability", ">=sm_8", "sm_8"),
+        ("cudnn", ">=9.5,<9", "9"), ("pep440", ">=1.0,x", ">=1.0,x"), ("pep440", ">=x", ">=x"),
+    ],
+)  # fmt: skip
+def test_the_error_holds_the_text_that_is_no_comparison(order: str, text: str, told: str) -> None:
+    """The first clause or bound that cannot be read, or all of a set of specifiers."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - compared below
+        ORDERS[order].comparison(text)
+
+    assert caught.value.args == (told,)
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_the_error_holds_the_text_that_is_no_bound(order: str) -> None:
+    """As it was given."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - compared below
+        ORDERS[order].read("one")
+
+    assert caught.value.args == ("one",)

@@ -87,7 +87,7 @@ def test_a_value_is_shown_as_it_is_written(value: object, text: str) -> None:
     assert shown(value) == text
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\x1b[31mb", "a\x00b", "a\u2028b", "a\u202eb"], ids=ascii)
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\x1b[31mb", "a\x00b", "a\u2028b", "a\u202eb"], ids=short)
 def test_a_value_is_shown_in_printable_characters(value: str) -> None:
     """No text of a rule can break the line of a message, or speak to the terminal."""
     assert shown(value).isprintable()

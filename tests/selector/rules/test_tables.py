@@ -127,6 +127,8 @@ def test_null_has_the_word_of_its_fact() -> None:
          ["3:44: unknown-key: no key `mask_fre` here\n  hint: did you mean `mask_free`?"]),
         (_row("use: X, redecide: {mask_free: 1}"),
          ["3:55: bad-value: `mask_free`: wanted true or false, got the number 1"]),
+        (_row("use: X, redecide: {packages.flash: 2}"),
+         ["3:60: bad-value: `packages.flash`: wanted a version as a string, got the number 2\n  hint: quote it"]),
         (_row("use: X, redecide: {head_dim: ~}"),
          ["3:54: bad-value: `head_dim`: wanted an integer or `symbolic`, got null"]),
         (f"{_HEAD}  - {{use: X, because: y}}", [f"3:5: missing-key: wanted the key `id`, {_MISSING}"]),
@@ -178,6 +180,24 @@ rows:
 def test_one_mistake_of_a_row_makes_one_problem(text: str) -> None:
     """What follows from a mistake is not told beside it."""
     assert len(read_table(text)[1]) == 1
+
+
+@pytest.mark.parametrize("keys", ["log: x", "use: X, refuse: y", "use: 1", "refuse: '{x}'", "ues: X"])
+def test_a_row_whose_action_could_not_be_read_has_none(keys: str) -> None:
+    """Neither what it does nor to what."""
+    found, _ = read_table(_row(keys))
+
+    assert isinstance(found, Table)
+    assert (found.rows[0].action, found.rows[0].target) == ("", "")
+
+
+def test_texts_that_could_not_be_read_are_empty() -> None:
+    """The names of the table, its description and the reasons of its rows are always texts."""
+    found, _ = read_table("table: 1\nrows: [x, {id: a, use: X}, {id: b, use: X, because: y}]\n")
+
+    assert isinstance(found, Table)
+    assert (found.name, found.description, found.targets) == ("", "", "")
+    assert [(row.id, row.because) for row in found.rows] == [("a", ""), ("b", "y")]
 
 
 def test_every_mistake_of_a_template_is_told() -> None:

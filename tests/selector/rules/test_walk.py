@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selector.rules import conditions
-from selector.rules.conditions import Condition, Either, Not, Truth
+from selector.rules.conditions import Condition, Either, Not, Result, Truth
 from selector.rules.problems import Place
 from selector.rules.vocabulary import Value
 from selector.rules.walk import ability_of, code, excluded, explain_row, first, holds, walk
@@ -218,3 +218,38 @@ def test_other_actions_need_nothing() -> None:
     found = table(json.dumps({"table": "t", "rows": [{"id": "a", "substitute": "A", "because": "x"}]}))
 
     assert first(found, {}, {"A": condition("platform: cuda")}) is found.rows[0]
+
+
+def test_what_the_engine_rules_out_is_a_result_behind_those_of_the_row() -> None:
+    """The tests of the row and of its target are told as without it, and it alone is blamed."""
+    abilities = {"A": condition("arch: '>=sm_80'")}
+    given_facts: dict[str, Value] = {"platform": "cuda", "backend": "A", "head_dim": 128, "arch": "sm_75"}
+    row = table(_TABLE).rows[0]
+
+    plain, ruled_out = explain_row(row, given_facts, abilities), explain_row(row, given_facts, abilities, {"A"})
+
+    engine = Result("backend", "excluded", "not A", "A", known=True, held=False, place=row.place, origin="engine")
+    assert ruled_out.row is row
+    assert (ruled_out.outcome, ruled_out.blamed) == ("rejected", (engine,))
+    assert ruled_out.results == (*plain.results, engine)
+    assert [result.held for result in plain.results] == [True, False, False]
+    assert [(result.origin, result.fact) for result in plain.blamed] == [("when", "head_dim"), ("ability", "arch")]
+
+
+def test_a_row_that_is_chosen_tells_its_results_and_blames_nothing() -> None:
+    """Each with what it asks, and with what is."""
+    row = table(_TABLE).rows[0]
+
+    step = explain_row(row, {"platform": "cuda", "head_dim": 64, "arch": "sm_90"}, {"A": condition("arch: '>=sm_80'")})
+
+    assert (step.row, step.outcome, step.blamed) == (row, "chosen", ())
+    assert [(result.fact, result.wanted, result.got) for result in step.results] == [
+        ("platform", "cuda", "cuda"), ("head_dim", "64", 64), ("arch", ">=sm_80", "sm_90"),
+    ]  # fmt: skip
+
+
+def test_rows_that_are_not_reached_have_no_results() -> None:
+    """Nothing was asked of them."""
+    last = list(walk(table(_TABLE), {"platform": "cuda", "backend": "B"}, {}))[-1]
+
+    assert (last.outcome, last.results, last.blamed) == ("not_reached", (), ())

@@ -32,10 +32,13 @@ _MATCHERS = "equals, in, compare, multiple_of, min, max, present, absent"
         # scalars
         ("platform: cudaa",
          "1:11: bad-value: `platform`: wanted one of cuda, rocm, cpu, got `cudaa`\n  hint: did you mean `cuda`?"),
+        ("mask: x", "1:7: bad-value: `mask`: wanted one of none, key_padding, got `x`"),
         ("platform: 1", "1:11: bad-value: `platform`: wanted a string, got the number 1"),
         ("platform: true", "1:11: bad-value: `platform`: wanted a string, got true"),
         ("platform: ~", "1:11: bad-value: `platform`: null is no value to compare with\n  hint: write `absent`"),
         ("role: ''", "1:7: bad-value: `role`: wanted a string, got an empty one"),
+        ("arch: ''", "1:7: bad-value: `arch`: wanted a string, got an empty one"),
+        ("arch: 5", "1:7: bad-value: `arch`: wanted a string, got the number 5"),
         ("arch: sm_9", "1:7: bad-value: `arch`: wanted a value such as `sm_90`, got `sm_9`"),
         ("head_dim: 0", "1:11: bad-value: `head_dim`: wanted an integer of at least 1 or `symbolic`, got 0"),
         ("head_dim: 64.0", "1:11: bad-value: `head_dim`: wanted an integer or `symbolic`, got the number 64.0"),

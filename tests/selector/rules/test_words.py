@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from selector.rules.vocabulary import Derived, Misfit, Value
+from selector.rules.vocabulary import Derived, Fact, Misfit, Package, Value, package_fact
 from tests.selector.rules.language import Facts, read_words, truth, words
 from tests.selector.rules.texts import short
 
@@ -155,6 +155,8 @@ def test_one_mistake_in_a_vocabulary_makes_one_problem(text: str, said: str) -> 
         ("head_dim", "symbolic", None),
         ("head_dim", [], Misfit("`head_dim`: wanted an integer or `symbolic`, got a list")),
         ("head_dim", {}, Misfit("`head_dim`: wanted an integer or `symbolic`, got a mapping")),
+        ("head_dim", 1, None),
+        ("head_dim", 0, Misfit("`head_dim`: wanted an integer of at least 1 or `symbolic`, got 0")),
         ("steps", -(10**30), None),
         ("steps", 1.0, Misfit("`steps`: wanted an integer, got the number 1.0")),
         ("mask_free", True, None),
@@ -169,6 +171,14 @@ def test_one_mistake_in_a_vocabulary_makes_one_problem(text: str, said: str) -> 
 def test_a_value_that_does_not_belong_to_a_fact_is_told_why(fact: str, value: object, misfit: Misfit | None) -> None:
     """Type, choice and bound are checked (the form of a text in rules alone); both what was wanted and got are told."""
     assert words().facts[fact].misfit(value) == misfit
+
+
+def test_every_word_that_stands_for_a_number_is_told() -> None:
+    """One after the other."""
+    fact = Fact("a", "integer", "request", "x", special=("one", "two"))
+
+    assert fact.misfit(True) == Misfit("`a`: wanted an integer or `one` or `two`, got true")
+    assert fact.misfit("two") is None
 
 
 def test_a_single_choice_is_told_without_ceremony() -> None:
@@ -246,3 +256,22 @@ def test_a_derived_fact_is_asked_like_any_other() -> None:
     """A relation is a boolean fact of its own group."""
     assert truth("equal_heads: true", {"equal_heads": True}) is True
     assert truth("{equal_heads: {equals: true, unknown: match}}", {}) is True
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [("symbolic", "text", None), ("text", "symbolic", None), ("symbolic", "symbolic", None), ("symbolic", None, True),
+     ("text", "text", True), ("text", "other", False)],
+)  # fmt: skip
+def test_a_word_for_a_number_is_equal_to_nothing_for_certain(first: Value, second: Value, equal: bool | None) -> None:
+    """On either side; null is equal to whatever it meets, and other words are values."""
+    derived = Derived("d", "equal", "a", "b", frozenset({"symbolic"}))
+
+    assert derived.value({"a": first, "b": second}) is equal
+
+
+def test_a_package_is_a_fact_of_the_machine() -> None:
+    """Its version, with the order of versions; null where the package is absent."""
+    package = Package("flash", ("flash-attn",), (), (), "Flash.")
+
+    assert package_fact(package) == Fact("packages.flash", "version", "machine", "Flash.", order="pep440", null=True)

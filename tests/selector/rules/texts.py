@@ -75,5 +75,5 @@ def same(found: object, wanted: object) -> bool:
 
 
 def short(value: object) -> str:
-    """Name a case by the beginning of what it holds."""
-    return repr(value)[:40]
+    """Name a case by the beginning of what it holds; a backslash would be another name each time it is collected."""
+    return ascii(value)[:40].replace("\\", "/")
