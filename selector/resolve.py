@@ -286,6 +286,7 @@ class _Resolution:
             )
         self.spec = self.spec.model_copy(update={"backend": backend, **dict.fromkeys(blocks)})
         self.facts |= self.spec_facts()
+        derive(self.facts, self.rules.vocabulary)
 
     def substitution_allowed(self, row: Row) -> None:
         """Warn of a substitution, or refuse it where the policy is strict and the choice the user's."""

@@ -184,6 +184,8 @@ def _variable_told(variable: Variable, mask: int, space: Space, at: int) -> str:
                 found.setdefault(text, where)
         space.readings[at] = found
     options = space.readings[at]
+    if not any(member for cell in bits(mask) for member in variable.cells[cell].members):
+        return f"{variable.names[0]} not known"
     exact = next((text for text, where in options.items() if where == mask), None)
     return exact or _conjunction(options, mask, variable.full) or _values(variable, mask)
 

@@ -51,7 +51,7 @@ class Order:
         return holds
 
 
-_PEP440_CLAUSE = re.compile(r"\s*(~=|==|!=|<=|>=|<|>)\s*[^\s<>=!~]+\s*")
+_PEP440_CLAUSE = re.compile(r"\s*(~=|==|!=|<=|>=|<|>)\s*([0-9]+!)?[^\s<>=!~]+\s*")
 
 
 @dataclass(frozen=True, slots=True)
