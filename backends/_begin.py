@@ -29,12 +29,22 @@ def begin(
     that require gradients where the kernel has none to give.
     """
     call = check_tensors(bound, q, k, v)
-    if not bound.differentiable and torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        raise CallRefused(
-            "`q`, `k`, `v`: wanted tensors without gradients, for this kernel has no backward pass, got one that "
-            "requires them; call it under `torch.no_grad()`, or name TORCH_SDPA"
-        )
+    if not bound.differentiable and wants_gradients(q, k, v):
+        raise without_backward("this kernel has no backward pass")
     mask = _NO_MASK if mask is None else mask
     check_mask(mask, call, q.device)
     check_causal(causal)
     return call, mask
+
+
+def wants_gradients(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether autograd would record this call."""
+    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+
+
+def without_backward(reason: str) -> CallRefused:
+    """The refusal of a call that autograd would record, where gradients would be lost or fail long after it."""
+    return CallRefused(
+        f"`q`, `k`, `v`: wanted tensors without gradients, for {reason}, got one that requires them; call it under "
+        "`torch.no_grad()`, or name TORCH_SDPA"
+    )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import pad
 
-from backends._begin import begin
+from backends._begin import begin, wants_gradients
+from backends._flash_backward import check_backward
 from backends._flash_providers import Build
 from backends._sdpa import HALVES, _positive, bound_geometry
 from backends.interface import BindError, CallRefused
@@ -82,7 +83,8 @@ class Family:
 
     def limited(self, spec: Mapping[str, object], geometry: Geometry) -> Bound:
         """The geometry in torch's types; raises `BindError` for what no build can run."""
-        bound = bound_geometry(self.name, spec, replace(geometry, provider=None))._replace(geometry=geometry)
+        bound = bound_geometry(self.name, spec, replace(geometry, provider=None))
+        bound = bound._replace(geometry=geometry, differentiable=True)
         for field, wanted, fits in (
             ("device", self.device, bound.device.type == self.device),
             ("dtype", "float16 or bfloat16", bound.dtype in HALVES),
@@ -123,6 +125,8 @@ class FlashKernel:
     ) -> Tensor:
         """See `Kernel.__call__`."""
         call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
+        if wants_gradients(q, k, v):
+            check_backward(self.build, self.bound)
         self._check_honoured(mask, causal, call)
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
             return _zeros(q)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
-
 from backends.interface import BindError, CallRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-    from torch import Tensor
 
     from backends._checks import CallShape
     from backends.interface import Causal
@@ -38,14 +34,6 @@ def check_alignment(mask: Mask, call: CallShape, causal: Causal | None) -> None:
     if causal == "top_left" and call.seq_len_q != call.seq_len_kv:
         lengths = f"{call.seq_len_q} queries and {call.seq_len_kv} keys"
         raise CallRefused(f"`causal`: wanted `bottom_right` for {lengths}, got `{causal}`")
-
-
-def check_inference(**tensors: Tensor) -> None:
-    """Raises `CallRefused` where a gradient is asked for: the kernels have no backward pass and would drop it."""
-    if torch.is_grad_enabled():
-        for name, tensor in tensors.items():
-            if tensor.requires_grad:
-                raise CallRefused(f"`{name}`: wanted a tensor without gradient, got one that requires it")
 
 
 def check_fields(where: str, got: Iterable[str], wanted: Collection[str]) -> None:

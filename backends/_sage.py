@@ -129,8 +129,6 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
         if filled(tensor) >= ELEMENTS_MOST:
             wanted = f"fewer than {ELEMENTS_MOST} elements, filled up to whole blocks"
             raise CallRefused(f"`{name}`: wanted {wanted}, got {filled(tensor)}")
-        if tensor.requires_grad and torch.is_grad_enabled():
-            raise CallRefused(f"`{name}`: wanted no gradient, as the kernel has none, got a tensor that requires one")
 
 
 def check_limits(name: str, bound: Bound, device: str, *more: tuple[str, str, bool]) -> None:

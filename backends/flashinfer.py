@@ -18,7 +18,6 @@ from backends._flashinfer_checks import (
     LENGTHS,
     check_alignment,
     check_fields,
-    check_inference,
     check_kind,
     imported,
 )
@@ -93,7 +92,6 @@ class FlashInferKernel:
     ) -> Tensor:
         """See `Kernel.__call__`."""
         call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
-        check_inference(q=q, k=k, v=v)
         if not is_lengths(mask):
             check_kind(mask, self.takes, f"provider `{self.bound.geometry.provider}`")
         check_alignment(mask, call, causal)

@@ -10,7 +10,7 @@ import torch
 
 from backends._begin import begin
 from backends._flashinfer_calls import run_sequences
-from backends._flashinfer_checks import LENGTHS, check_alignment, check_fields, check_inference, check_kind
+from backends._flashinfer_checks import LENGTHS, check_alignment, check_fields, check_kind
 from backends._flashinfer_launch import Opaque, folded, try_launch
 from backends._sdpa import bound_geometry
 from backends._trtllm_launch import NOTICES, Notices, TrtllmLaunch, functions
@@ -58,7 +58,6 @@ class TrtllmKernel:
     ) -> Tensor:
         """See `Kernel.__call__`."""
         call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
-        check_inference(q=q, k=k, v=v)
         check_kind(mask, LENGTHS, "trtllm-gen")
         check_alignment(mask, call, causal)
         if causal is not None and self.quantised:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -68,10 +70,8 @@ class Check:
         """Makes the call and judges the answer. Raises what the kernel raises, `CallRefused` among it."""
         call = self.make(Draw(geometry))
         before = [tensor.clone() for _, tensor in call.tensors()]
-        kept_back = poison(call.q)
-        with torch.no_grad():
+        with torch.no_grad(), poisoned(call.q):
             verdict = self.judge(kernel, call, tolerance, self.relative)
-        del kept_back
         for (name, tensor), kept in zip(call.tensors(), before, strict=True):
             if verdict.good and not torch.equal(tensor, kept):
                 return Verdict(f"`{name}` left as it was", "other numbers in it", verdict.error)
@@ -92,13 +92,26 @@ def precision_of(backend: Backend, kernel: Kernel) -> Precision:
     raise ValueError(f"`precision` of `{backend.name}`: wanted {', '.join(TOLERANCES)}, got {said}")
 
 
-def poison(like: Tensor) -> Tensor:
-    """Leaves NaN in the memory that an output of this size will probably be given, so that rows left out are seen.
+@contextmanager
+def poisoned(like: Tensor) -> Iterator[None]:
+    """Leaves NaN in the memory that an output will be given, so that rows which are not written are seen.
 
-    The result is to be kept until then: it lies behind that memory, which is else given back to the system.
+    On a CPU torch fills all new memory so. Elsewhere blocks of the output's size are given back full of NaN, and torch
+    hands out one of them next.
     """
-    *_, last = [torch.full_like(like, math.nan, memory_format=torch.contiguous_format) for _ in range(_POISONED)]
-    return last
+    if like.device.type != "cpu":
+        blocks = [torch.full_like(like, math.nan, memory_format=torch.contiguous_format) for _ in range(_POISONED)]
+        del blocks
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deterministic")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(mode=before[0], warn_only=before[1])
 
 
 def judged(out: object, call: Call, tolerance: float, *, relative: bool = False) -> Verdict:

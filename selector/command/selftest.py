@@ -13,7 +13,7 @@ from selector.command import given
 from selector.dispatch.selftest import Asked, Checked, Selftest, selftest
 from selector.rendering.text import columns, visible
 
-PASSED, FAILED = 0, 1
+PASSED, FAILED, REFUSED = 0, 1, 3
 _NONE = "–"
 _HEADINGS = (
     "backend", "provider", "build", "dtype", "head_dim", "heads", "check", "outcome", "got", "tolerance", "reason",
@@ -21,11 +21,16 @@ _HEADINGS = (
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what became of each check; the status is 1 when one failed, or a backend could not be bound at all."""
+    """Write what became of each check.
+
+    The status is 1 when one failed or a backend could not be bound at all, 3 when the named backend cannot run here.
+    """
     asked = Asked(options.backend, options.provider, options.head_dim, options.dtype, options.check, options.device)
     found = selftest(given.rules(options), asked)
     sys.stdout.write(_FORMATS[options.format](found))
-    return PASSED if found.good else FAILED
+    if not found.good:
+        return FAILED
+    return REFUSED if options.backend is not None and not found.tested else PASSED
 
 
 class _Key(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from backends import torch_sdpa
-from backends.conformance import ALL, FULL, OUTCOMES, TOLERANCES, Check, Report, as_pytest, run
+from backends.conformance import ALL, FULL, OUTCOMES, TOLERANCES, Call, Check, Report, as_pytest, run
 from backends.conformance.checking import described, tolerance_of
 from backends.flash_attn import FlashAttention
 from backends.interface import Backend, BindError, CallRefused, Geometry
@@ -286,6 +286,20 @@ def test_a_kernel_is_bound_once_for_each_geometry() -> None:
     run(Counting(), {}, EQUAL)
 
     assert sorted(bound, key=str) == sorted([EQUAL, HALF, replace(EQUAL, head_dim=72)], key=str)
+
+
+def test_new_memory_is_poisoned_during_a_call_alone() -> None:
+    """What a process has set is as it was, also after a kernel that raised."""
+    memory = []
+
+    def unwritten(kernel: Kernel, call: Call) -> torch.Tensor:
+        memory.append(torch.empty_like(call.q))
+        raise RuntimeError("late")
+
+    run(Broken(unwritten), {}, HALF, checks=only_checks({"dense"}))
+
+    assert bool(memory[0].isnan().all())
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)

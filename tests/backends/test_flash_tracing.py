@@ -10,6 +10,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from backends import masks, prepare_mask
+from backends.interface import CallRefused
 from tests.backends.cases import ALIGNMENTS, MASKS, Sizes
 from tests.backends.fakes.flash_packages import bind
 
@@ -119,3 +120,23 @@ def test_what_inference_mode_made_serves_training() -> None:
     (gradient,) = torch.autograd.grad(kernel(q, k, v, mask=mask).float().square().sum(), [q])
 
     assert bool(gradient.any())
+
+
+def test_a_build_without_backward_refuses_gradients() -> None:
+    """At the call, and not a step later."""
+    q, k, v = (x.requires_grad_() for x in SIZES.qkv())
+    kernel = bind("fa3, forward alone", SIZES)
+
+    with pytest.raises(CallRefused, match="does not support backward"):
+        kernel(q, k, v)
+    with torch.no_grad():
+        assert bool(kernel(q, k, v).any())
+
+
+def test_a_traced_call_refuses_gradients() -> None:
+    """The operator in the graph has no backward pass."""
+    torch.compiler.reset()
+    q, k, v = (x.requires_grad_() for x in SIZES.qkv())
+
+    with pytest.raises(Exception, match="a traced call of this kernel has no backward pass"):
+        torch.compile(bind("fa2", SIZES), fullgraph=True, backend="aot_eager")(q, k, v)

@@ -85,7 +85,10 @@ REFUSED: list[tuple[str, str, dict[str, object], str]] = [
         "a gradient",
         "flashinfer-fa2",
         {"v": torch.ones(2, 13, 4, 16, dtype=torch.float16, requires_grad=True)},
-        "`v`: wanted a tensor without gradient, got one that requires it",
+        (
+            "`q`, `k`, `v`: wanted tensors without gradients, for this kernel has no backward pass, got one that "
+            "requires them; call it under `torch.no_grad()`, or name TORCH_SDPA"
+        ),
     ),
 ]
 

@@ -77,7 +77,10 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     ),
     "a gradient": (
         {"k": made(2, 13, 4, 64).requires_grad_()},
-        "`k`: wanted no gradient, as the kernel has none, got a tensor that requires one",
+        (
+            "`q`, `k`, `v`: wanted tensors without gradients, for this kernel has no backward pass, got one that "
+            "requires them; call it under `torch.no_grad()`, or name TORCH_SDPA"
+        ),
     ),
 }
 

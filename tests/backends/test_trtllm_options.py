@@ -270,7 +270,10 @@ REFUSED: list[tuple[str, dict[str, object], dict[str, object], str]] = [
         "a gradient",
         {},
         {"q": torch.ones(2, 9, 4, 128, dtype=torch.bfloat16, requires_grad=True)},
-        "`q`: wanted a tensor without gradient, got one that requires it",
+        (
+            "`q`, `k`, `v`: wanted tensors without gradients, for this kernel has no backward pass, got one that "
+            "requires them; call it under `torch.no_grad()`, or name TORCH_SDPA"
+        ),
     ),
 ]
 

@@ -16,16 +16,11 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from backends import masks
-from backends._flash import Family
-from backends._flash_providers import Build, Origin, build_of
-from backends.interface import CallRefused
 from backends.reference import attention as definition
 from selector import Attention, Selector, attention, use_backends
 from selector.dispatch import this_machine
 from selector.dispatch.compiled import Marks, marks_of
 from selector.ruleset import load_rules, shipped
-from tests.backends.cases import Sizes
-from tests.backends.fakes import flash2
 from tests.selector.conftest import CPU, FA2
 from tests.selector.rules.folders import file
 
@@ -334,19 +329,3 @@ def test_gradients_flow_where_the_kernel_has_them(cpu: Selector) -> None:
     wanted = torch.autograd.grad(definition(q, k, v, mask=mask).square().sum(), (q, k, v))
     for got, want in zip(grads, wanted, strict=True):
         torch.testing.assert_close(got, want, atol=1e-9, rtol=1e-9)
-
-
-def test_a_kernel_without_gradients_refuses_to_lose_them() -> None:
-    """Rather than give a result from which nothing flows back."""
-    sizes = Sizes(dtype=torch.bfloat16)
-    kernel = Family("FLASH_ATTN_HUB", device="cpu").bind({}, sizes.geometry, _fake_build)
-    q, k, v = (tensor.requires_grad_() for tensor in sizes.qkv())
-
-    with pytest.raises(CallRefused, match="this kernel has no backward pass"):
-        kernel(q, k, v)
-    with torch.no_grad():
-        assert kernel(q, k, v).shape == q.shape
-
-
-def _fake_build() -> Build:
-    return build_of("FLASH_ATTN_HUB", "hub_fa2", flash2, Origin("fake", "1"))

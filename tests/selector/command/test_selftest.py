@@ -338,14 +338,14 @@ def test_without_torch_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_rules_of_ones_own_are_heeded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A backend that they name and nobody offers says so."""
+    """A backend that they name and nobody offers says so, with the status of a refusal."""
     (tmp_path / "backends.yaml").write_text(
         "backends:\n  MY_ATTN:\n    about: Mine.\n    ability: {platform: cpu}\n", encoding="utf-8"
     )
 
     ran = ask(capsys, "selftest", "--backend", "my_attn", "--rules", str(tmp_path), "--device", "cpu")
 
-    assert ran.status == 0
+    assert ran.status == 3
     assert ran.out == ("MY_ATTN is not usable: backend `MY_ATTN`: wanted the name of an installed backend, got none\n")
 
 

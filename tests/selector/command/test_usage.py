@@ -14,7 +14,21 @@ from selector.command.options import UsageError, parse
 from tests.selector.command.runs import ask, process
 
 HINT = "  hint: attention-selector --help\n"
-COMMANDS = ("decide", "diff", "explain", "facts", "init", "lint", "replay", "rules", "schema", "test", "validate")
+COMMANDS = (
+    "decide",
+    "diff",
+    "explain",
+    "facts",
+    "init",
+    "lint",
+    "replay",
+    "rules",
+    "schema",
+    "selftest",
+    "table",
+    "test",
+    "validate",
+)
 
 
 @pytest.mark.parametrize(
