@@ -1,8 +1,9 @@
-"""How long a large table takes to be checked by `lint`, and how much memory.
+"""How long a large table takes to be checked by `lint` and compared by `diff`, and how much memory.
 
 ``python -m benchmarks.tables [--rows N] [--seed N] [--markdown FILE]`` writes a table of N rows (2,000 by default) over
 twelve facts of its own, three or four conditions to a row (values, ranges, versions), and lints it as the command line
-does, in a process of its own.
+does, in a process of its own. Then it edits the table (two rows swapped, one with another condition, one gone, one new)
+and compares both.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from selector import data
 _SEED = 20_261
 _TARGETS = ("CUDNN_ATTN", "FLASH_ATTN", "TORCH_SDPA")
 _ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
-_HEAD = "| rows | KiB of rules | s | s computed | MiB at most | errors | warnings | notes | left open |"
+_EDITS = 5
+_HEAD = "| command | rows | KiB of rules | s | s computed | MiB at most | found | left open |"
 # Starts the command and tells what it cost; a small process, as what its parent holds would count for the command.
 _METER = """
 import json, os, sys, time
@@ -39,13 +41,22 @@ print(json.dumps(told))
 """
 
 
-class Run(NamedTuple):
-    """One check: its exit status, its seconds, those that it computed, and the most MiB that it held."""
+class Cost(NamedTuple):
+    """A command's exit status, its seconds, those that it computed, and the most MiB that it held."""
 
     status: int
     seconds: float
     computed: float
     mebibytes: float
+
+
+class Run(NamedTuple):
+    """A command, what it cost, what it found, and how many questions it left open."""
+
+    command: str
+    cost: Cost
+    found: str
+    open: int
 
 
 def main() -> int:
@@ -59,32 +70,51 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "rules")
         folder.mkdir()
-        written = write(folder, options.rows, Random(options.seed))  # noqa: S311 - no secret
-        run, counts = _lint(folder, Path(name, "found.json"))
-    numbers = f"{run.seconds:.1f} | {run.computed:.1f} | {run.mebibytes:.0f}"
-    told = " | ".join(str(counts[level]) for level in ("error", "warning", "note", "open-question"))
+        dice = Random(options.seed)  # noqa: S311 - no secret
+        written = write(folder, options.rows, dice)
+        edited = Path(name, "edited")
+        edit(folder, edited, dice)
+        runs = [_lint(folder, Path(name, "found.json")), _diff(folder, edited, Path(name, "changes.json"))]
+    lines = "".join(_line(run, options.rows, written) for run in runs)
     text = (
         f"{heading('A large table checked')}- cores: {len(os.sched_getaffinity(0))}, of which other work kept "
         f"{load:.1f} busy before\n\nA table of rows drawn at random (seed {options.seed}) over twelve facts, three or "
-        f"four conditions to a row, and the\nshipped tables beside it, checked by `attention-selector lint`.\n\n"
-        f"{_HEAD}\n{'|---' * _HEAD.count(' |')}|\n| {options.rows:,} | {written / 1024:.0f} | {numbers} | {told} |\n"
+        f"four conditions to a row, and the\nshipped tables beside it: checked by `attention-selector lint --notes`, "
+        f"then compared by `attention-selector diff`\nwith the same after {_EDITS} edits (two rows swapped, one with "
+        f"another condition, one gone, one new).\n\n{_HEAD}\n{'|---' * _HEAD.count(' |')}|\n{lines}"
     )
     print(text)
     if options.markdown:
         Path(options.markdown).write_text(text, encoding="utf-8")
-    return 0 if run.status in (0, 1) else 1
+    return 0 if all(run.cost.status in (0, 1) for run in runs) else 1
 
 
-def _lint(folder: Path, found: Path) -> tuple[Run, Counter[str]]:
+def _line(run: Run, rows: int, written: int) -> str:
+    cost = run.cost
+    numbers = f"{cost.seconds:.1f} | {cost.computed:.1f} | {cost.mebibytes:.0f}"
+    return f"| `{run.command}` | {rows:,} | {written / 1024:.0f} | {numbers} | {run.found} | {run.open} |\n"
+
+
+def _lint(folder: Path, found: Path) -> Run:
     facts = data.folder("rules") / "machines" / "b200.yaml"
-    command = [sys.executable, "-m", "selector", "lint", "--notes", "--format", "json"]
-    command += ["--rules", str(folder), "--facts", str(facts)]
-    meter = [sys.executable, "-I", "-S", "-c", _METER, str(found), *command]
-    done = subprocess.run(meter, stdout=subprocess.PIPE, check=True)
+    cost = _measured(found, "lint", "--notes", "--format", "json", "--rules", str(folder), "--facts", str(facts))
     findings = json.loads(found.read_text(encoding="utf-8"))
     counts = Counter(finding["level"] for finding in findings)
-    counts.update(finding["code"] for finding in findings if finding["code"] == "open-question")
-    return Run(*json.loads(done.stdout)), counts
+    told = ", ".join(f"{counts[level]} {level}s" for level in ("error", "warning", "note"))
+    return Run("lint", cost, told, sum(finding["code"] == "open-question" for finding in findings))
+
+
+def _diff(old: Path, new: Path, found: Path) -> Run:
+    cost = _measured(found, "diff", "--format", "json", str(old), str(new))
+    told = json.loads(found.read_text(encoding="utf-8"))
+    return Run("diff", cost, f"{len(told['changes'])} regions", len(told["open"]))
+
+
+def _measured(found: Path, *command: str) -> Cost:
+    """Run the command line in a process of its own, with what it writes in a file."""
+    meter = [sys.executable, "-I", "-S", "-c", _METER, str(found), sys.executable, "-m", "selector", *command]
+    done = subprocess.run(meter, stdout=subprocess.PIPE, check=True)
+    return Cost(*json.loads(done.stdout))
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -149,6 +179,23 @@ def write(folder: Path, rows: int, dice: Random) -> int:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     return sum((folder / name).stat().st_size for name in files)
+
+
+def edit(folder: Path, edited: Path, dice: Random) -> None:
+    """Write the same rules into another folder, with a few edits."""
+    edited.mkdir()
+    for file in folder.iterdir():
+        (edited / file.name).write_bytes(file.read_bytes())
+    large = edited / "large.json"
+    content = json.loads(large.read_text(encoding="utf-8"))
+    rows = content["rows"]
+    first, changed, gone = sorted(dice.sample(range(0, len(rows) - 1, 2), 3))
+    rows[first], rows[first + 1] = rows[first + 1], rows[first]
+    asked = next(iter(rows[changed]["when"]))
+    rows[changed]["when"][asked] = FACTS[asked][1](dice)
+    del rows[gone]
+    rows.insert(dice.randrange(len(rows) - 1), {**_row(dice, 0), "id": "new"})
+    large.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _row(dice: Random, at: int) -> dict[str, object]:

@@ -22,12 +22,19 @@ class Budget:
     """How many boxes may still be looked at for one question."""
 
     left: int = STEPS
+    of: Budget | None = None
 
     def spend(self, steps: int = 1) -> None:
         """Take steps. Raises `BudgetError` when there are not so many left."""
         self.left -= steps
         if self.left < 0:
             raise BudgetError
+        if self.of is not None:
+            self.of.spend(steps)
+
+    def part(self, most: int) -> Budget:
+        """Give a budget of its own for one question, which is spent of this one as well."""
+        return Budget(most, self)
 
 
 def meet(one: Box, other: Box) -> Box | None:

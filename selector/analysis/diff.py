@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from selector.analysis.boxes import Budget, BudgetError, Index, disjoint, meet, merged, minus
+from selector.analysis.beside import beside
+from selector.analysis.boxes import Budget, BudgetError, meet, merged, minus
 from selector.analysis.lint import written
 from selector.analysis.regions import Regions, Where, asked_by, needs_of, regions_of, told, witness
 from selector.analysis.space import Box, Space, known_in, make_space, size
 from selector.analysis.values import TooManyError
+from selector.analysis.winners import Wins, joint
+from selector.rules.conditions import Test
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Fact, Value, Vocabulary
 from selector.rules.walk import Abilities
 from selector.ruleset import RuleSet
 
 STEPS = 200_000
-_BESIDE = ("models", "roles", "warnings")
+_STEPS_OF_A_ROW = 20_000
 _CHOOSING = "explicit"
 _NAMED = "backend"
+_Pair = tuple[int | None, int | None]
+"""The row that wins before and the one that wins after, None for no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,8 @@ class Change:
     """Situations in which a table answers otherwise: where (in words and as a box), by which rows, and an example.
 
     `before` and `after` are what the rows do (``use CUDNN_ATTN``), or None where no row holds. `cells` counts classes
-    of situations that no test of either set can tell apart.
+    of situations that no test of either set can tell apart. Where a row wins in too many regions to tell each, `cells`
+    is None, `box` lies around all of them, and the other side may be several rows that do the same.
     """
 
     table: str
@@ -35,7 +41,7 @@ class Change:
     before: str | None
     after: str | None
     rows: tuple[str | None, str | None]
-    cells: int
+    cells: int | None
     example: Mapping[str, Value]
     box: Box
 
@@ -75,40 +81,7 @@ def diff(old: RuleSet, new: RuleSet, steps: int = STEPS) -> Diff:
     """Compare two rule sets over every situation."""
     names = list(dict.fromkeys([*old.tables, *new.tables]))
     tables = tuple(_table(name, old, new, steps) for name in names)
-    return Diff(tables, tuple(_beside(old, new)), (old.digest, new.digest))
-
-
-def _beside(old: RuleSet, new: RuleSet) -> Iterator[str]:
-    """Name entries of the other files that differ; what backends are said to be unverified for is among them."""
-    for kind in _BESIDE:
-        before, after = (dict(_entries(rules, kind)) for rules in (old, new))
-        for name in dict.fromkeys([*before, *after]):
-            if before.get(name) != after.get(name):
-                how = "new" if name not in before else "gone" if name not in after else "changed"
-                yield f"{kind}: {name} ({how})"
-    for name in dict.fromkeys([*old.backends, *new.backends]):
-        told = [_cautions(rules, name) for rules in (old, new)]
-        if told[0] != told[1]:
-            yield f"backends: what is unverified about {name} (changed)"
-
-
-def _entries(rules: RuleSet, kind: str) -> Iterator[tuple[str, object]]:
-    node = rules.content[kind].value
-    section = node.get(kind) if isinstance(node, dict) else None
-    if section is None:
-        return
-    if isinstance(section.value, dict):
-        yield from ((name, child.plain()) for name, child in section.value.items())
-    elif isinstance(section.value, list):
-        for at, child in enumerate(section.value):
-            plain = child.plain()
-            names = plain.get("names", [plain.get("id", at)]) if isinstance(plain, dict) else [at]
-            yield from ((str(name), plain) for name in (names if isinstance(names, list) else [names]))
-
-
-def _cautions(rules: RuleSet, name: str) -> object:
-    backend = rules.backends.get(name)
-    return None if backend is None else [(written(one.when), one.warn) for one in backend.unverified]
+    return Diff(tables, tuple(beside(old, new)), (old.digest, new.digest))
 
 
 # --- one table ----------------------------------------------------------------------------------------------------
@@ -137,18 +110,105 @@ def _compared(before: Table, after: Table, old: RuleSet, new: RuleSet, steps: in
     known = known_in(before, old.vocabulary) & known_in(after, new.vocabulary)
     space = make_space(asked, words, known, engine=False)
     sides = [regions_of(table, able, words, space) for table, able in zip((before, after), abilities, strict=True)]
-    budget = Budget(steps)
-    domain = [box for side, rows in zip(sides, signed, strict=True)
-              for at, row in enumerate(rows) if row not in stays for box in side.held[at]]  # fmt: skip
-    found: dict[tuple[int | None, int | None], list[Box]] = {}
-    domain = list(_told_here(domain, before, abilities, space))
-    for box in disjoint(domain, budget):
-        for one, part in _winners(sides[0].index, box, budget):
-            for two, piece in _winners(sides[1].index, part, budget):
-                if _outcome(before, one) != _outcome(after, two):
-                    found.setdefault((one, two), []).append(piece)
-    changes = tuple(_changes(found, sides, space))
-    return TableDiff(before.name, changes, space)
+    wins = list(_edited(sides, signed, stays, abilities))
+    budget, found, whole = Budget(steps), dict[_Pair, list[Box]](), list[Wins]()
+    for one in wins:
+        try:
+            pieces = list(one.pieces(budget.part(_STEPS_OF_A_ROW)))
+        except BudgetError:
+            whole.append(one)
+            continue
+        for winner, part in pieces:
+            pair = (one.row, winner) if one.own is sides[0] else (winner, one.row)
+            if _outcome(before, pair[0]) != _outcome(after, pair[1]):
+                found.setdefault(pair, []).append(part)
+    questions: list[str] = []
+    changes = [*_changes(found, sides, space), *_as_wholes(whole, sides, questions)]
+    return TableDiff(before.name, tuple(changes), space, "; ".join(dict.fromkeys(questions)) or None)
+
+
+def _edited(
+    sides: Sequence[Regions], signed: Sequence[list[object]], stays: set[object], abilities: Sequence[Abilities]
+) -> Iterator[Wins]:
+    """Give the wins of each row that was edited: where winners differ, one of the two is such a row.
+
+    For rows that stay stand in the same order in both tables. Where two edited rows win, the older one tells it.
+    """
+    edited = [[at for at, row in enumerate(rows) if row not in stays] for rows in signed]
+    for here, passed in ((0, []), (1, edited[0])):
+        own, other = sides[here], sides[1 - here]
+        both = joint(own.index, other.index)
+        for at in edited[here]:
+            boxes = _differing(own, other, at, signed[here], signed[1 - here])
+            yield Wins(
+                own, other, at, tuple(_told_here(boxes, sides[0].table, abilities, own.space)), both, set(passed)
+            )
+
+
+def _differing(own: Regions, other: Regions, at: int, mine: Sequence[object], theirs: Sequence[object]) -> list[Box]:
+    """Give where a row holds, without what the same row of the other table surely wins where this one wins.
+
+    That is where it holds too and none holds of the rows that stand before it there and not here.
+    """
+    row = own.table.rows[at]
+    same = (to for to, it in enumerate(other.table.rows) if it.id == row.id and _does(it) == _does(row))
+    to = next(same, None)
+    if to is None:
+        return list(own.held[at])
+    before = set(mine[:at])
+    ahead = [box for it, held in zip(theirs[:to], other.held[:to], strict=True) if it not in before for box in held]
+    found = [piece for box in own.held[at] for piece in _outside(box, other.held[to])]
+    found += [shared for box in own.held[at] for one in ahead if (shared := meet(box, one)) is not None]
+    return found
+
+
+def _outside(box: Box, taken: Iterable[Box]) -> list[Box]:
+    rest = [box]
+    for other in taken:
+        rest = [piece for part in rest for piece in minus(part, other)]
+    return rest
+
+
+def _as_wholes(whole: Iterable[Wins], sides: Sequence[Regions], questions: list[str]) -> Iterator[Change]:
+    """Tell wins in too many regions by an example for each outcome; what is not found out is added to the questions."""
+    for one in whole:
+        mine, theirs = one.own.table, one.other.table
+        row, is_old = mine.rows[one.row], one.own is sides[0]
+        questions.append(f"the regions in which {row.id} wins are too many to tell each")
+        winners: dict[object, list[int | None]] = {}
+        for at in (*range(len(theirs.rows)), None):
+            if at not in one.passed and _outcome(theirs, at) != _does(row):
+                winners.setdefault(_outcome(theirs, at), []).append(at)
+        for some in winners.values():
+            try:
+                box = _first(one, some)
+            except BudgetError:
+                words = _words(None if some[0] is None else theirs.rows[some[0]]) or "no row"
+                questions.append(f"whether it is {row.id} against {words} anywhere takes too long to tell")
+                continue
+            if box is None:
+                continue
+            does = _words(row), _words(None if some[0] is None else theirs.rows[some[0]])
+            before, after = does if is_old else does[::-1]
+            where = f"{told(one.around(), one.own.space)}, as far as {row.id} wins"
+            ids = (row.id, None) if is_old else (None, row.id)
+            yield Change(mine.name, where, before, after, ids, None, witness(box, sides[1]), one.around())
+
+
+def _first(wins: Wins, winners: Iterable[int | None]) -> Box | None:
+    """Find an example for the first of these rows that has one. Raises `BudgetError` when none was found in time."""
+    late: BudgetError | None = None
+    for winner in winners:
+        try:
+            found = wins.example(winner, Budget())
+        except BudgetError as error:
+            late = error
+            continue
+        if found is not None:
+            return found
+    if late is not None:
+        raise late
+    return None
 
 
 def _told_here(domain: Sequence[Box], table: Table, abilities: Sequence[Abilities], space: Space) -> Iterator[Box]:
@@ -156,11 +216,15 @@ def _told_here(domain: Sequence[Box], table: Table, abilities: Sequence[Abilitie
 
     That is told where it is chosen; here only situations count in which both sets let the backend run.
     """
-    if table.name == _CHOOSING or _NAMED not in table.requires or not table.requires or not abilities[0]:
-        yield from domain
-        return
     where, able = Where(space), list[Box]()
     names = [test for test in space.tests if test.fact == _NAMED and test.op == "equals" and not test.place.file]
+    if table.name == _CHOOSING:  # a backend that one set alone knows is told beside, as nobody else could name it
+        alone = [box for test in names if _knowing(test, abilities) == 1 for box in where.holds(test)]
+        yield from (piece for box in domain for piece in _outside(box, alone))
+        return
+    if _NAMED not in table.requires or not abilities[0]:
+        yield from domain
+        return
     for test in names:
         needs = [side[name] for side in abilities for name in [str(test.mentions[0])] if name in side]
         if len(needs) == len(abilities):
@@ -169,6 +233,11 @@ def _told_here(domain: Sequence[Box], table: Table, abilities: Sequence[Abilitie
                 found = where.both(found, where.holds(need))
             able += found
     yield from where.both(domain, able)
+
+
+def _knowing(test: Test, abilities: Sequence[Abilities]) -> int:
+    """Count the sets that know the backend which a test names."""
+    return sum(str(test.mentions[0]) in side for side in abilities)
 
 
 def _signed(table: Table, abilities: Abilities) -> list[object]:
@@ -201,24 +270,6 @@ def _stable(old: Sequence[object], new: Sequence[object]) -> set[object]:
         found.add(here)
         here = before.get(here)
     return found
-
-
-def _winners(index: Index, box: Box, budget: Budget) -> Iterator[tuple[int | None, Box]]:
-    """Cut a box into parts, each with the row that wins in all of it, or None where no row holds."""
-    waiting = [box]
-    everything = (1 << len(index.boxes)) - 1
-    while waiting:
-        here = waiting.pop()
-        budget.spend()
-        touching = index.touching(here, everything)
-        if not touching:
-            yield None, here
-            continue
-        number = (touching & -touching).bit_length() - 1
-        shared = meet(here, index.boxes[number])
-        if shared is not None:
-            yield index.owners[number], shared
-        waiting += minus(here, index.boxes[number])
 
 
 def _outcome(table: Table, row: int | None) -> object:
@@ -256,37 +307,3 @@ def _union(old: Vocabulary, new: Vocabulary) -> Vocabulary:
         facts[name] = replace(fact, values=values) if values else fact
     derived = {one.name: one for one in (*old.derived, *new.derived)}
     return Vocabulary(facts, {**old.sets, **new.sets}, {**old.packages, **new.packages}, tuple(derived.values()))
-
-
-# --- machines that there really are -------------------------------------------------------------------------------
-
-
-def narrowed(found: Diff, kept: Sequence[Change]) -> Diff:
-    """Give the same with some of its changes alone."""
-    ids = {id(change) for change in kept}
-    tables = [
-        replace(table, changes=tuple(change for change in table.changes if id(change) in ids)) for table in found.tables
-    ]
-    return replace(found, tables=tuple(tables))
-
-
-def on_machine(table: TableDiff, machine: Mapping[str, Value], vocabulary: Vocabulary) -> list[Change]:
-    """Give the changes that concern a machine: those that its facts leave possible."""
-    space = table.space
-    if space is None:
-        return []
-    own = {fact.name for fact in vocabulary.group.get("machine", ())}
-    box = tuple(_possible(space, at, machine, own) for at in range(len(space.variables)))
-    return [change for change in table.changes if meet(change.box, box) is not None]
-
-
-def _possible(space: Space, at: int, machine: Mapping[str, Value], own: set[str]) -> int:
-    """Give the classes of one variable in which the machine's own facts answer as they do."""
-    asked = [test for test in space.tests if space.of(test).variable == at and test.fact in own]
-    mask = space.variables[at].full
-    for test in asked:
-        answers = space.of(test)
-        held = test.holds(machine)
-        undetermined = space.variables[at].full & ~answers.true & ~answers.false
-        mask &= answers.true if held else answers.false if held is False else undetermined
-    return mask

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from selector.analysis.diff import Change, Diff, diff, narrowed, on_machine
+from selector.analysis.diff import Change, Diff, diff
+from selector.analysis.machines import narrowed, on_machine
 from selector.command.options import UsageError
 from selector.facts import read_machine
 from selector.faults import place

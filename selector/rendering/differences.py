@@ -88,11 +88,12 @@ def _pairs(changes: Sequence[Change]) -> Iterator[tuple[str, list[Change]]]:
     """Join changes of the same two rows, which stand one after the other."""
     for (rows, before, after), some in groupby(changes, key=lambda one: (one.rows, one.before, one.after)):
         pair = list(some)
-        cells = sum(change.cells for change in pair)
+        counted = [change.cells for change in pair if change.cells is not None]
+        cells = f"{sum(counted):,}" if counted else "uncounted"
         sides = [
             f"{does or 'no row'}{f' ({row})' if row else ''}" for does, row in zip((before, after), rows, strict=True)
         ]
-        yield f"{sides[0]} → {sides[1]}, in {cells:,} classes of situations", pair
+        yield f"{sides[0]} → {sides[1]}, in {cells} classes of situations", pair
 
 
 def _facts(facts: Mapping[str, Value]) -> str:
