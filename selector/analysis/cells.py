@@ -7,7 +7,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from selector.analysis.numbers import Stretch, TooManyError, divisible, indivisible, line_of, members
+from selector.analysis.numbers import Stretch, TooManyError, divisible, indivisible, line_of
 from selector.analysis.values import ALONE, Compared, candidates, marks_of
 from selector.rules.conditions import Test, Truth
 from selector.rules.vocabulary import Derived, Fact, Value, Vocabulary
@@ -83,7 +83,8 @@ class Combinations:
             sorted_.setdefault(tuple([test.holds(told) for test in questions.values()]), []).append(facts)
         masks = dict.fromkeys(questions, (0, 0))
         for at, vector in enumerate(sorted_):
-            for asked, held in zip(questions, vector, strict=True):
+            for number, asked in enumerate(questions):
+                held = vector[number]
                 if held is not None:
                     true, false = masks[asked]
                     masks[asked] = (true | 1 << at, false) if held else (true, false | 1 << at)
@@ -111,7 +112,7 @@ class Combinations:
             raise TooManyError(message)
         found = itertools.chain(itertools.product(*choices), self.divided())
         for values in found:
-            facts = {fact.name: value for fact, value in zip(base, values, strict=True) if value is not _UNKNOWN}
+            facts = {fact.name: values[number] for number, fact in enumerate(base) if values[number] is not _UNKNOWN}
             if possible(facts, base):
                 yield facts
 
@@ -154,8 +155,8 @@ class Combinations:
 
     def divided(self) -> Iterator[tuple[Value, ...]]:
         """Give pairs of numbers of which one divides the other, or does not, for every two classes that have such."""
-        relations = {(made.first, made.second) for made in self.made if made.relation == "divisible"}
-        relations = {pair for pair in relations if pair[0] != pair[1]}
+        pairs = [(made.first, made.second) for made in self.made if made.relation == "divisible"]
+        relations = dict.fromkeys(pair for pair in pairs if pair[0] != pair[1])
         if not relations:
             return
         base = self.base
@@ -177,6 +178,6 @@ class Combinations:
         tests = list({question(test): test for test in self.tests if test.fact == fact.name}.values())
         found: dict[tuple[Truth, ...], list[Stretch]] = {}
         for stretch in line_of(marks, divisors, fact.minimum):
-            facts = {fact.name: members(stretch, 1)[0]}
+            facts = {fact.name: next(iter(stretch))}
             found.setdefault(tuple(test.holds(facts) for test in tests), []).append(stretch)
         return list(found.values())

@@ -21,14 +21,15 @@ _UNTIL = re.compile(r"(?P<fact>\S+)\s+(?P<comparison>[<>=!~].*)")
 
 def lint_names(rules: RuleSet) -> Iterator[Finding]:
     """Find facts, sets, packages and providers that nothing uses."""
-    used = set(_facts_used(rules))
-    content = rules.content["vocabulary"]
-    for section, code in (("facts", "unused-fact"), ("sets", "unused-set"), ("packages", "unused-package")):
+    facts, content = set(_facts_used(rules)), rules.content["vocabulary"]
+    packages = {fact.removeprefix(PACKAGE_PREFIX) for fact in facts if fact.startswith(PACKAGE_PREFIX)}
+    for section, kind, used in (
+        ("facts", "fact", facts), ("sets", "set", set(_sets_used(rules))), ("packages", "package", packages),
+    ):  # fmt: skip
         for name, node in _entries(content, section).items():
-            fact = PACKAGE_PREFIX + name if section == "packages" else name
-            if fact in used or (section == "sets" and name in set(_sets_used(rules))):
-                continue
-            yield Finding(code, node.key_at("vocabulary", f"{section}.{name}"), f"nothing uses the {code[7:]} `{name}`")
+            if name not in used:
+                place = node.key_at("vocabulary", f"{section}.{name}")
+                yield Finding(f"unused-{kind}", place, f"nothing uses the {kind} `{name}`")
     listed = {name for backend in rules.backends.values() for name in backend.providers}
     targets = {row.target for table in rules.tables.values() if table.targets == "providers" for row in table.rows}
     for provider in rules.providers.values():
@@ -50,8 +51,8 @@ def _facts_used(rules: RuleSet) -> Iterator[str]:
         yield from table.requires
         for row in table.rows:
             yield from row.redecide
-            for text in (row.target, row.log, row.warn, row.transform):
-                yield from _FIELD.findall(text or "")
+            for text in filter(None, (row.target, row.log, row.warn, row.transform)):
+                yield from _FIELD.findall(text)
     for backend in rules.backends.values():
         yield str(backend.unbound)
         yield from (f"{block}.{field}" for block, fields in backend.reads.items() for field in fields)

@@ -38,10 +38,7 @@ class Stretch:
 
     def holds(self, number: int) -> bool:
         """Whether a number is a member."""
-        if self.step < 0:
-            inside = number <= self.start
-        else:
-            inside = self.start <= number and (self.end is None or number <= self.end)
+        inside = self.step * (number - self.start) >= 0 and (self.end is None or number <= self.end)
         return inside and number % self.period in self.residues
 
 
@@ -59,26 +56,12 @@ def line_of(marks: Iterable[int], divisors: Iterable[int], least: int | None) ->
     pieces: list[tuple[int, int | None, int]] = []
     start = least
     for point in points:
-        if start is None:
-            pieces.append((point - 1, None, -1))
-        elif start < point:
-            pieces.append((start, point - 1, 1))
+        pieces.append((point - 1, None, -1) if start is None else (start, point - 1, 1))
         pieces.append((point, point, 1))
         start = point + 1
     pieces += [(0 if start is None else start, None, 1), *([(-1, None, -1)] if start is None else [])]
     found = (Stretch(one, end, frozenset(of), period, step) for one, end, step in pieces for of in patterns.values())
-    return [stretch for stretch in found if next(_within(stretch, 1), None) is not None]
-
-
-def _within(stretch: Stretch, periods: int) -> Iterator[int]:
-    """Give the members within some periods of the start."""
-    last = stretch.period * periods - 1
-    if stretch.end is not None:
-        last = min(last, stretch.end - stretch.start)
-    for far in range(last + 1):
-        number = stretch.start + far * stretch.step
-        if number % stretch.period in stretch.residues:
-            yield number
+    return [stretch for stretch in found if any(True for _ in stretch)]
 
 
 def members(stretch: Stretch, count: int) -> list[int]:
@@ -96,20 +79,28 @@ def divisible(one: Stretch, other: Stretch) -> tuple[int, int] | None:
     `TooManyError` where the answer takes too many tries.
     """
     if one.holds(0):
-        return next(((0, number) for number in members(other, 2) if number), None)
+        return next(((0, number) for number in other if number), None)
     furthest = None if one.end is None else max(abs(one.start), abs(one.end))
-    nearest_first = other if other.end is None or other.start >= 0 else sorted(other, key=abs)
-    for tries, divisor in enumerate(nearest_first):
-        if furthest is not None and abs(divisor) > furthest:
+    for tries, divisor in enumerate(_nearest_first(other)):
+        if furthest is None:
+            if tries == len(other.residues):
+                return None  # what divides one of endlessly many depends on the remainder of the divisor alone
+        elif abs(divisor) > furthest:
             return None
-        if furthest is None and tries > other.period:
-            return None  # what divides one of endlessly many depends on the remainder of the divisor alone
-        if tries > MOST_TRIES:
+        if tries == MOST_TRIES:
             raise TooManyError("which numbers divide each other takes too many tries")
         found = _multiple(one, divisor) if divisor else None
         if found is not None:
             return found, divisor
     return None
+
+
+def _nearest_first(stretch: Stretch) -> Iterator[int]:
+    """Give the members, those nearest to 0 first."""
+    if stretch.end is None or stretch.start >= 0:
+        return iter(stretch)
+    down = Stretch(stretch.end, None, stretch.residues, stretch.period, -1)
+    return itertools.takewhile(lambda number: number >= stretch.start, down)
 
 
 def _multiple(stretch: Stretch, divisor: int) -> int | None:
@@ -137,11 +128,8 @@ def _meeting(residue: int, period: int, divisor: int) -> int | None:
 def indivisible(one: Stretch, other: Stretch) -> tuple[int, int] | None:
     """Find a number of `one` and a number of `other` that does not divide it, or None where there are none."""
     # What divides two numbers of a residue divides all of them; and all but a few numbers divide none but 0.
-    numbers = list(_within(one, 2))
+    numbers = members(one, 2 * len(one.residues))
     if not any(numbers):
         return None
-    for divisor in other:
-        for number in numbers if divisor else ():
-            if number % divisor:
-                return number, divisor
-    return None
+    pairs = ((number, divisor) for divisor in other if divisor for number in numbers)
+    return next(((number, divisor) for number, divisor in pairs if number % divisor), None)

@@ -65,7 +65,7 @@ def regions_of(table: Table, abilities: Abilities, vocabulary: Vocabulary, space
         space = make_space(asked, vocabulary, known_in(table, vocabulary), engine=False)
     where = Where(space)
     wished = tuple(tuple(where.holds(row.when)) for row in table.rows)
-    held = tuple(tuple(_held(where, row, boxes, abilities)) for row, boxes in zip(table.rows, wished, strict=True))
+    held = tuple(tuple(_held(where, row, wished[at], abilities)) for at, row in enumerate(table.rows))
     flat = [(at, box) for at, boxes in enumerate(held) for box in boxes]
     return Regions(table, space, wished, held, Index([box for _, box in flat], [at for at, _ in flat]), vocabulary)
 

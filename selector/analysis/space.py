@@ -89,9 +89,9 @@ class Space:
             held = test.holds(told)
             neither = ~(answers.true | answers.false)
             box[answers.variable] &= neither if held is None else answers.true if held else answers.false
-        for variable, mask in zip(self.variables, box, strict=True):
+        for at, mask in enumerate(box):
             if not mask:
-                raise LookupError(f"no class of {', '.join(variable.names)} answers as these facts do")
+                raise LookupError(f"no class of {', '.join(self.variables[at].names)} answers as these facts do")
         return tuple(box)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,12 +90,10 @@ def _integers(fact: Fact, tests: Sequence[Test], compared: Compared) -> Iterator
 def marks_of(tests: Iterable[Test]) -> tuple[set[int], set[int]]:
     """Give the numbers at which tests change their answer, and those that they divide by."""
     asked = list(tests)
-    divisors = {value for test in asked if test.op == "multiple_of" for value in test.mentions if _is_number(value)}
-    return {mark for value in _mentioned(asked) for mark in _numbers(value)}, divisors  # type: ignore[return-value]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    divisors = {
+        value for test in asked if test.op == "multiple_of" for value in test.mentions if isinstance(value, int)
+    }
+    return {mark for value in _mentioned(asked) for mark in _numbers(value)}, divisors
 
 
 def _numbers(value: Value) -> Iterator[int]:
@@ -138,9 +137,8 @@ def _like(fact: Fact, mentioned: list[str], copies: int) -> Iterator[str]:
     elif fact.type == "version":
         found = list(versions(mentioned)) if fact.order else ["1.0", "2.0"]
         yield from found
-        more = copies - 1 if fact.order else copies
-        for version in found if more else ():
-            yield from spelt(version, set(mentioned), more)
+        for version in found:
+            yield from spelt(version, set(mentioned), copies - 1 if fact.order else copies)
 
 
 def _others(mentioned: set[str], copies: int) -> Iterator[str]:
@@ -162,7 +160,7 @@ def _forms(fact: Fact, mentioned: set[str], copies: int) -> Iterator[str]:
     like = [text, *(f"{text[:at]}{sign}{text[at + 1 :]}" for at in reversed(range(len(text))) for sign in _SIGNS)]
     like += [*(f"{text}{sign}" for sign in _SIGNS), *(text[:at] + text[at + 1 :] for at in range(len(text)))]
     fits = (one for one in dict.fromkeys(like) if one not in mentioned and pattern.regex.fullmatch(one))
-    yield from (one for one, _ in zip(fits, range(copies), strict=False))
+    yield from itertools.islice(fits, copies)
 
 
 def _capabilities(mentioned: list[str], copies: int) -> Iterator[str]:

@@ -67,12 +67,12 @@ def _plain(mark: Version) -> Iterator[str]:
 def _edges(mark: Version, depth: int) -> Iterator[str]:
     """Give the first version behind each point where a comparison with this one may change its answer."""
     base, public = mark.base_version, mark.public
-    release = public.partition(".dev")[0]
     yield f"{base}.dev0"
     yield f"{base}.post0.dev0"
     yield base + ".0" * depth + ".1.dev0"
     yield from (f"{after}.dev0" for after in _next(mark))
     if mark.dev is not None:
+        release = public.removesuffix(f".dev{mark.dev}")
         yield f"{release}.dev{mark.dev + 1}"
         yield f"{release}.dev0"
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from selector.analysis import boxes as module
 from selector.analysis.boxes import STEPS, Budget, BudgetError, Index, disjoint, meet, merged, minus, within, without
 from selector.analysis.space import Box
 
@@ -33,6 +34,7 @@ def test_a_budget_takes_the_steps_that_are_spent() -> None:
     [
         ((3, 3), (1, 1), [(2, 3), (1, 2)]),
         ((3, 3), (3, 1), [(3, 2)]),
+        ((3, 3), (5, 1), [(2, 3), (1, 2)]),
         ((3, 3), (3, 3), []),
         ((3, 3), (4, 3), [(3, 3)]),
         ((3, 3), (3, 4), [(3, 3)]),
@@ -68,7 +70,10 @@ def test_making_boxes_apart_costs_a_step_for_each_comparison() -> None:
     ("boxes", "joined"),
     [
         ([(1, 1), (2, 1)], [(3, 1)]),
+        ([], []),
+        ([()], [()]),
         ([(1, 1), (1, 2)], [(1, 3)]),
+        ([(2, 2), (4, 2)], [(6, 2)]),
         ([(1, 1), (2, 2)], [(1, 1), (2, 2)]),
         ([(1, 1), (1, 1)], [(1, 1)]),
         ([(1, 1), (2, 1), (3, 2)], [(3, 3)]),
@@ -118,7 +123,9 @@ def test_the_boxes_of_owners_before_one() -> None:
     ("boxes", "box", "left", "steps", "used"),
     [
         ([(1, 1)], (3, 3), [(1, 2), (2, 3)], 3, {10}),
+        ([(5, 1)], (3, 3), [(1, 2), (2, 3)], 3, {10}),
         ([(3, 3)], (3, 3), [], 1, {10}),
+        ([(3, 3), (7, 3)], (3, 3), [], 1, {10}),
         ([(4, 3)], (3, 3), [(3, 3)], 1, set()),
         ([(4, 3), (3, 3), (7, 7)], (3, 3), [], 1, {11}),
         ([(1, 3), (3, 3)], (3, 3), [], 1, {11}),
@@ -138,3 +145,63 @@ def test_what_no_box_covers(boxes: list[Box], box: Box, left: list[Box], steps: 
     assert list(index.uncovered(box, everything, Budget(steps))) == left
     with pytest.raises(BudgetError):
         list(index.uncovered(box, everything, Budget(steps - 1)))
+
+
+@pytest.mark.parametrize(
+    ("boxes", "best", "whole"),
+    [
+        ([(15, 15, 15, 15)], 0, True),
+        ([(7, 15, 15, 15)], 0, False),
+        ([(7, 15, 15, 15), (15, 15, 15, 15)], 1, True),
+        ([(15, 15, 15, 15), (15, 15, 15, 15)], 0, True),
+        ([(7, 7, 15, 15), (7, 15, 15, 15)], 1, False),
+        ([(7, 7, 15, 15), (15, 15, 7, 15)], 1, False),
+        ([(7, 7, 7, 15), (15, 7, 7, 15)], 1, False),
+        ([(7, 7, 7, 15), (15, 1, 15, 1)], 1, False),
+        ([(7, 7, 7, 7), (15, 7, 7, 7)], 0, False),
+        ([(15, 15, 7, 7), (15, 15, 15, 1)], 1, False),
+    ],
+)
+def test_the_best_box_falls_short_in_the_fewest_variables(
+    boxes: list[Box], best: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to three are counted; of several the first."""
+    monkeypatch.setattr(module, "_FEW", 0)
+    index, box = Index(boxes, range(len(boxes))), (15, 15, 15, 15)
+
+    assert index._best(box, (1 << len(boxes)) - 1) == (best, whole)
+    assert index._best(box, 1 << len(boxes) - 1) == (len(boxes) - 1, boxes[-1] == box)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "best"),
+    [
+        ([(1, 15), (7, 15)], 1),
+        ([(1, 15), (15, 7)], 1),
+        ([(3, 15), (15, 3)], 0),
+        ([(1, 31), (30, 1)], 0),
+        ([(7, 7), (1, 15)], 1),
+        ([(16, 7), (1, 7)], 1),
+    ],
+)
+def test_of_few_boxes_the_best_leaves_the_fewest_classes(
+    boxes: list[Box], best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among those that fall short in the fewest variables; of many boxes it is not counted."""
+    index = Index(boxes, range(len(boxes)))
+
+    assert index._best((15, 15), 0b11) == (best, False)
+    monkeypatch.setattr(module, "_FEW", 2)
+    assert index._best((15, 15), 0b11) == (best, False)
+    monkeypatch.setattr(module, "_FEW", 1)
+    assert index._best((15, 15), 0b11) == (0 if boxes[0] != (7, 7) else 1, False)
+
+
+def test_the_classes_that_a_box_leaves_are_counted_over_all_variables() -> None:
+    """Those that it has beyond the other one do not count."""
+    index = Index([(3, 1), (31, 16)], [0, 1])
+
+    assert [index._outside((15, 7), number) for number in (0, 1)] == [4, 3]
+    for box in ((15,), (15, 7, 1)):
+        with pytest.raises(ValueError, match="zip"):
+            index._outside(box, 0)

@@ -121,25 +121,32 @@ def test_a_row_that_uses_what_was_named_holds_by_the_needs_of_each_name() -> Non
     assert found.wished == (((7, 7, 1),), ((7, 7, 3),))
     assert found.held == (((1, 1, 1), (2, 3, 1), (4, 7, 1)), ((7, 7, 3),))
     assert [needs_of(row, abilities) for row in read.rows] == [list(abilities.values()), []]
-    assert [(test.fact, test.op, test.wanted, test.mentions) for test in asked_by(read, abilities, vocabulary)][
-        -2:
-    ] == [
+    named = list(asked_by(read, abilities, vocabulary))[-2:]
+    assert [(test.fact, test.op, test.wanted, test.mentions) for test in named] == [
         ("pick", "equals", "A", ("A",)),
         ("pick", "equals", "B", ("B",)),
     ]
+    assert [(test.at_null, test.at_unknown, test.special) for test in named] == [(False, None, frozenset())] * 2
+    assert [[test.holds({"pick": value}) for value in ("A", "B", None)] for test in named] == [
+        [True, False, False], [False, True, False],
+    ]  # fmt: skip
+    assert told((6, 7, 3), found.space) == "pick B or C"
 
 
 def test_only_the_tests_for_names_with_needs_stand_for_them() -> None:
     """Not those that are written in rows, of the same fact or of another one with the same value."""
     vocabulary = vocabulary_of(
-        {"pick": {"type": "string", "values": ["A", "B", "D"]}, "label": {"type": "string", "values": ["A", "D"]}}
+        {
+            "pick": {"type": "string", "values": ["A", "B", "D"]},
+            "label": {"type": "string", "values": ["A", "D"], "null": True},
+        }
     )
     text = (
         "table: mine\nrequires: [pick]\nrows:\n"
         "  - {id: a, when: {label: A, pick: [B, D]}, use: '{pick}', because: x}\n"
         "  - {id: b, when: {pick: D}, refuse: x, because: x}\n"
         "  - {id: c, when: {pick: A}, refuse: x, because: x}\n"
-        "  - {id: d, refuse: x, because: x}\n"
+        "  - {id: d, when: {label: present}, refuse: x, because: x}\n"
     )
     abilities = {name: read_when(vocabulary, {"label": "D"}, "needs.yaml") for name in ("A", "B")}
     asked_ = list(asked_by(table_in(vocabulary, text), abilities, vocabulary))

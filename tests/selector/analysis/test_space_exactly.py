@@ -9,6 +9,7 @@ import pytest
 
 from selector.analysis.space import Answers, Box, Space, Variable, bits, known_in, make_space, size
 from selector.rules import conditions
+from selector.rules.problems import Place
 from selector.rules.tables import Table
 from selector.rules.vocabulary import Vocabulary
 from tests.selector.analysis.random_tables import read_words
@@ -31,7 +32,15 @@ def classes(variable: Variable) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("mask", "numbers"), [(0, []), (1, [0]), (2, [1]), (0b1101, [0, 2, 3]), (1 << 70 | 1 << 3, [3, 70])]
+    ("mask", "numbers"),
+    [
+        (0, []),
+        (1, [0]),
+        (2, [1]),
+        (0b1101, [0, 2, 3]),
+        (1 << 70 | 1 << 3, [3, 70]),
+        (1 << 700 | 1 << 600 | 1 << 3 | 1, [0, 3, 600, 700]),
+    ],
 )
 def test_bits_are_numbered_from_the_lowest(mask: int, numbers: list[int]) -> None:
     """However many there are."""
@@ -57,6 +66,15 @@ def test_variables_stand_in_the_order_of_the_vocabulary() -> None:
     assert [found.of(test) for test in found.tests] == [Answers(1, 2, 4), Answers(0, 2, 4), Answers(2, 2, 4)]
     assert found.index == {"platform": 0, "mask_free": 1, "causal": 2}
     assert found.full == (7, 7, 7)
+
+
+def test_a_test_that_no_file_has_is_kept_beside_one_that_asks_the_same() -> None:
+    """Of those that files have, the first."""
+    one, again = asked("platform: cuda", "platform: cuda")
+    nowhere = replace(one, place=Place(""))
+
+    assert make_space([nowhere, one, again], words()).asked == ((nowhere, one),)
+    assert [test.place.file for test in make_space([again, nowhere, one], words()).asked[0]] == ["t.yaml", ""]
 
 
 def test_a_fact_that_is_known_has_no_class_in_which_it_is_not() -> None:
@@ -124,6 +142,20 @@ def test_facts_whose_values_must_fit_share_a_variable_where_both_are_asked(
     tests = [test for when in whens for test in conditions.tests(condition_of(when, vocabulary))]
 
     assert [variable.names for variable in make_space(tests, vocabulary).variables] == groups
+
+
+def test_facts_are_joined_though_others_follow_from_something() -> None:
+    """What must fit is looked for among all facts that are reached."""
+    entries: dict[str, dict[str, object]] = {**LINKED, "one": {"type": "boolean"}, "two": {"type": "boolean"}}
+    facts = {name: {"group": "machine", "about": "x", **entry} for name, entry in entries.items()}
+    same = {"about": "x", "relation": "equal", "of": ["one", "two"]}
+    vocabulary = read_words({"facts": facts, "derived": {"same": same}})
+    whens = ("same: true", "causal: true", "causal_alignment: top_left", "maker: one", "code: k1")
+    tests = [test for when in whens for test in conditions.tests(condition_of(when, vocabulary))]
+
+    assert [variable.names for variable in make_space(tests, vocabulary).variables] == [
+        ("maker", "code"), ("causal", "causal_alignment"), ("one", "two", "same"),
+    ]  # fmt: skip
 
 
 def condition_of(when: str, vocabulary: Vocabulary) -> conditions.Condition:
