@@ -13,7 +13,7 @@ from selector.configuring import Choices
 from selector.decision import Decision, Inputs
 from selector.resolve import resolve
 from selector.rules.problems import shown
-from selector.rules.vocabulary import PACKAGE_PREFIX, Value, Vocabulary
+from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import RuleSet
 
 _DEFAULTS = "platform_default"
@@ -96,10 +96,7 @@ def _needed(regions: Regions, here: Box, backend: str) -> Iterator[tuple[frozens
             continue
         for part in regions.left(at, Budget(_STEPS)):
             if named is None or here[named] & part[named]:
-                yield (
-                    frozenset(at for at, (now, mask) in enumerate(zip(here, part, strict=True)) if not now & mask),
-                    part,
-                )
+                yield frozenset(number for number, mask in enumerate(part) if not here[number] & mask), part
 
 
 def _smallest(found: Iterable[tuple[frozenset[int], Box]]) -> dict[frozenset[int], list[Box]]:
@@ -115,10 +112,10 @@ def _smallest(found: Iterable[tuple[frozenset[int], Box]]) -> dict[frozenset[int
 
 def _told(regions: Regions, needed: frozenset[int], parts: Sequence[Box], facts: Mapping[str, Value]) -> Iterator[Way]:
     """Tell what must change to get into one of the parts; what only differs in one variable is told together."""
-    order = sorted(needed)
-    for masks in merged([tuple(_known(regions.space, at, part[at]) for at in order) for part in parts]):
-        if all(masks):
-            yield _way(regions, order, masks, facts)
+    alone = [tuple((at in needed) * _known(regions.space, at, mask) for at, mask in enumerate(part)) for part in parts]
+    for box in merged(alone):
+        if all(box[at] for at in needed):
+            yield _way(regions, needed, box, facts)
 
 
 def _known(space: Space, at: int, mask: int) -> int:
@@ -129,24 +126,18 @@ def _known(space: Space, at: int, mask: int) -> int:
     return sum(1 << cell for cell in bits(mask) if known[cell])
 
 
-def _way(regions: Regions, order: Sequence[int], masks: Sequence[int], facts: Mapping[str, Value]) -> Way:
+def _way(regions: Regions, needed: frozenset[int], box: Box, facts: Mapping[str, Value]) -> Way:
     """Tell one way, with an example that changes as little as it can."""
     wanted, got, values = [], [], dict[str, Value]()
-    for at, mask in zip(order, masks, strict=True):
-        variable = regions.space.variables[at]
+    for at in sorted(needed):
+        variable, mask = regions.space.variables[at], box[at]
         options = [member for cell in bits(mask) for member in variable.cells[cell].members if member]
         best = min(options, key=lambda member: _distance(member, facts))
         changed = [name for name in best if best[name] != facts.get(name, _ABSENT)]
-        wanted.append(variable_told(variable, mask | _unknown(regions.space, at, mask), regions.space, at))
+        wanted.append(variable_told(variable, mask, regions.space, at))
         got.append("; ".join(f"{name} is {_now(name, facts)}" for name in changed))
         values |= {name: best[name] for name in changed}
     return Way(tuple(wanted), tuple(got), values)
-
-
-def _unknown(space: Space, at: int, mask: int) -> int:
-    """Add classes of what is not known where that gives simpler words, and the words do not promise more."""
-    full = space.variables[at].full
-    return full & ~_known(space, at, full) if mask == _known(space, at, full) else 0
 
 
 def _distance(member: Mapping[str, Value], facts: Mapping[str, Value]) -> int:
@@ -171,6 +162,5 @@ def with_facts(inputs: Inputs, facts: Mapping[str, Value], vocabulary: Vocabular
     """Give inputs with other facts of the machine and the request."""
     machine, asked = dict(inputs.machine), dict(inputs.request.facts)
     for name, value in facts.items():
-        side = machine if name.startswith(PACKAGE_PREFIX) or vocabulary.facts[name].group == "machine" else asked
-        side[name] = value
+        (machine if vocabulary.facts[name].group == "machine" else asked)[name] = value
     return replace(inputs, machine=machine, request=replace(inputs.request, facts=asked))

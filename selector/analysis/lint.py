@@ -11,7 +11,7 @@ from selector.analysis.regions import Regions, Where, needs_of, regions_of, told
 from selector.analysis.space import Box, Space, bits
 from selector.analysis.values import TooManyError
 from selector.rules.conditions import ALWAYS, Both, Condition, Either, Not, Test, tests
-from selector.rules.problems import Place, listing
+from selector.rules.problems import listing
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
@@ -152,7 +152,7 @@ class _Check:
             by = "the rows before it" if wider else "the other conditions and what the target needs"
             names = listing([f"`{name}`" for name in dict.fromkeys(test.fact for test in tests(part))])
             message = f"row `{row.id}`: its condition on {names} changes nothing, {by} imply it"
-            yield Finding("implied-condition", _place(part, row), message, None, (row.name,))
+            yield Finding("implied-condition", next(tests(part)).place, message, None, (row.name,))
 
     def same_when(self) -> Iterator[Finding]:
         """Tell of rows with the same condition, where what their targets need does not tell them apart."""
@@ -190,10 +190,6 @@ class _Check:
 
 def _takes(names: Sequence[str]) -> str:
     return "takes" if len(names) == 1 else "take"
-
-
-def _place(part: Condition, row: Row) -> Place:
-    return next((test.place for test in tests(part)), row.place)
 
 
 def written(condition: Condition) -> object:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from selector.analysis.changes import with_facts
 from selector.analysis.regions import variable_told
-from selector.analysis.space import Space, bits, make_space
+from selector.analysis.space import make_space
 from selector.analysis.values import TooManyError
 from selector.decision import Decision, Inputs
 from selector.resolve import resolve
 from selector.rules.conditions import Test, tests
-from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
 
 MOST_DECISIONS = 2_000
@@ -104,9 +103,10 @@ class _Tree:
         """Give what follows from each class of values of a fact, classes that come to the same joined."""
         space = make_space(self.asked.get(name, []), self.rules.vocabulary, {name})
         found: dict[Node, int] = {}
-        for cell, value in _values(space, name):
-            node = self.grow(with_facts(inputs, {name: value}, self.rules.vocabulary), rest, depth + 1)
-            found[node] = found.get(node, 0) | 1 << cell
+        for variable in space.variables:  # one, or none where no test asks about the fact
+            for at, cell in enumerate(variable.cells):
+                node = self.grow(with_facts(inputs, cell.facts, self.rules.vocabulary), rest, depth + 1)
+                found[node] = found.get(node, 0) | 1 << at
         for node, mask in found.items():
             yield variable_told(space.variables[0], mask, space, 0), node
 
@@ -117,11 +117,3 @@ class _Tree:
             raise _TooLongError
         decision = resolve(inputs, self.rules)
         return Leaf(decision.backend, decision.rule)
-
-
-def _values(space: Space, name: str) -> Iterator[tuple[int, Value]]:
-    """Give a value of each class of a fact."""
-    for at in bits(space.variables[0].full if space.variables else 0):
-        facts = space.variables[0].cells[at].facts
-        if name in facts:
-            yield at, facts[name]

@@ -79,6 +79,12 @@ CASES: Mapping[str, tuple[Sequence[str], Needs, list[Told]]] = {
           "row `c` fires only partly: `b` takes part of it, such as platform cuda, mask_free true",
           {"platform": "cuda", "mask_free": True, "backend": "other"}, ("`b`",))],
     ),
+    "two rows take a part": (
+        [FREE, "id: c, when: {platform: rocm, mask_free: true}, use: A", "id: d, when: {mask_free: true}, use: B"], {},
+        [("partly-shadowed", "t.yaml:6:5",
+          "row `d` fires only partly: `b` and 1 more before it take part of it, such as platform cuda, mask_free true",
+          {"platform": "cuda", "mask_free": True, "backend": "other"}, ("`b`", "`c`"))],
+    ),
     "three rows take a part": (
         ["id: a, when: {platform: cpu}, use: A", FREE, "id: c, when: {platform: rocm}, use: A",
          "id: d, when: {any: [{platform: [rocm, cpu], causal: true}, {platform: cuda, causal: false}]}, use: B"], {},
@@ -102,8 +108,8 @@ CASES: Mapping[str, tuple[Sequence[str], Needs, list[Told]]] = {
     ),
     "a refusal runs everywhere": (["id: a, when: {platform: cuda}, refuse: A"], {"A": "mask_free: true"}, []),
     "whatever is named is not told": (
-        ["id: a, when: {platform: cuda, any: [platform: cuda, mask_free: true]}, use: '{backend}'"],
-        {"A": "mask_free: true"}, [],
+        ["id: a, when: {mask_free: true, any: [mask_free: true, causal: true]}, use: '{platform}'"],
+        {"cuda": "arch: present"}, [],
     ),
     "others imply it": (
         ["id: a, when: {platform: cuda, any: [{platform: cuda}, {mask_free: true}, {platform: rocm}]}, use: A"], {},
@@ -245,6 +251,18 @@ def test_a_question_that_takes_more_steps_is_left_open(steps: int, told: str) ->
     assert [(place, message if code == "open-question" else code) for code, place, message, _, _ in found] == expected
     assert [rows for code, _, _, _, rows in found if code == "open-question"] == [
         (f"mine/{word[0]}",) for word in told.split() if len(word) == 2
+    ]
+
+
+def test_where_a_refusal_cannot_run_is_no_question() -> None:
+    """Nor is it for whatever was named."""
+    refusing, named = "id: a, when: {platform: cuda}, refuse: n", "id: a, when: {mask_free: true}, use: '{platform}'"
+
+    assert [message for _, _, message, _, _ in linted([refusing], {}, 0)] == [
+        f"row `a`: {QUESTIONS[number]} was not found out in 0 steps" for number in (0, 2)
+    ]
+    assert [message for _, _, message, _, _ in linted([named], {"cuda": "arch: present"}, 0)] == [
+        f"row `a`: {QUESTIONS[0]} was not found out in 0 steps"
     ]
 
 
