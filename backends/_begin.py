@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from backends._checks import check_causal, check_mask, check_tensors
+from backends._lse import without_gradients
 from backends._mask_kinds import NoMask
 from backends.interface import CallRefused
 
@@ -21,16 +22,16 @@ _NO_MASK = NoMask()
 
 
 def begin(
-    bound: Bound, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, causal: Causal | None
+    bound: Bound, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, causal: Causal | None, lse: bool = False
 ) -> tuple[CallShape, Mask]:
     """The shape of a call and its mask, each argument checked against what the kernel is bound to.
 
     Raises `CallRefused` for tensors, a mask or a word for `causal` that fit no call of this kernel, and for tensors
-    that require gradients where the kernel has none to give.
+    that require gradients where the kernel has none to give, or where its log-sum-exp is asked for.
     """
     call = check_tensors(bound, q, k, v)
-    if not bound.differentiable and wants_gradients(q, k, v):
-        raise without_backward("this kernel has no backward pass")
+    if (lse or not bound.differentiable) and wants_gradients(q, k, v):
+        raise without_gradients() if lse else without_backward("this kernel has no backward pass")
     mask = _NO_MASK if mask is None else mask
     check_mask(mask, call, q.device)
     check_causal(causal)

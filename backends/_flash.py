@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from torch.nn.functional import pad
 from backends._begin import begin, wants_gradients
 from backends._flash_backward import check_backward
 from backends._flash_providers import Build
+from backends._lse import heads_first, unseen
 from backends._sdpa import HALVES, _positive, bound_geometry
 from backends.interface import BindError, CallRefused
 from backends.masks import KeyAndQueryPadding, KeyLengths
@@ -127,14 +129,44 @@ class FlashKernel:
         call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
         if wants_gradients(q, k, v):
             check_backward(self.build, self.bound)
+        (out,) = self._attended((q, k, v), mask, call, causal, scale)
+        return out
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `LseKernel.with_lse`; refuses tensors that want gradients, and a build that does not give it."""
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=True)
+        out, lse = self._attended((q, k, v), mask, call, causal, scale, lse=True)
+        return out, lse
+
+    def _attended(
+        self,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        mask: Mask,
+        call: CallShape,
+        causal: Causal | None,
+        scale: float | None,
+        *,
+        lse: bool = False,
+    ) -> list[Tensor]:
+        """The output and, where `lse`, the log-sum-exp."""
+        q, k, v = inputs
         self._check_honoured(mask, causal, call)
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
-            return _zeros(q)
+            return _nothing(q, lse=lse)
         scale, q = _positive(scale, q)
         shared = _shared_lengths(mask, call)
         if shared is not None:
-            return self._sliced(shared, q, k, v, is_causal=causal is not None, scale=scale)
-        return self._packed(ragged(mask, call), q, k, v, scale)
+            return self._sliced(shared, q, k, v, is_causal=causal is not None, scale=scale, lse=lse)
+        return self._packed(ragged(mask, call), q, k, v, scale, lse=lse)
 
     def _check_honoured(self, mask: Mask, causal: Causal | None, call: CallShape) -> None:
         if mask.kind not in HONOURED:
@@ -147,33 +179,55 @@ class FlashKernel:
             raise CallRefused(f"`causal` of `{self.name}`: wanted `bottom_right` for {lengths}, got `{causal}`")
 
     def _sliced(
-        self, lengths: tuple[int, int], q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, scale: float | None
-    ) -> Tensor:
-        """The first so many queries over the first so many keys; the other rows, and blind ones, are zeros."""
+        self,
+        lengths: tuple[int, int],
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        is_causal: bool,
+        scale: float | None,
+        lse: bool,
+    ) -> list[Tensor]:
+        """The first so many queries over the first so many keys; the other rows, and blind ones, see nothing."""
         queries, keys = lengths
         first = max(0, queries - keys) if is_causal else 0
         if 0 in (queries, keys):
-            return _zeros(q)
-        seen = self.build.dense(
-            _part(q, first, queries), _part(k, 0, keys), _part(v, 0, keys), scale=scale, causal=is_causal
-        )
-        if seen.shape[1] == q.shape[1]:
-            return seen
-        return pad(seen, (0, 0, 0, 0, first, q.shape[1] - queries))
+            return _nothing(q, lse=lse)
+        parts = _part(q, first, queries), _part(k, 0, keys), _part(v, 0, keys)
+        sides = (first, q.shape[1] - queries)
+        if not lse:
+            return [_filled(self.build.dense(*parts, scale=scale, causal=is_causal), sides)]
+        out, seen = self.build.dense_lse(*parts, scale=scale, causal=is_causal)
+        return [_filled(out, sides), seen if sides == (0, 0) else pad(seen, sides, value=-math.inf)]
 
-    def _packed(self, sides: Ragged, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+    def _packed(
+        self, sides: Ragged, q: Tensor, k: Tensor, v: Tensor, scale: float | None, *, lse: bool
+    ) -> list[Tensor]:
         if 0 in (sides.q.longest, sides.k.longest):
-            return _zeros(q)
-        tokens = self.build.varlen(
-            sides.q.pack(q),
-            sides.k.pack(k),
-            sides.k.pack(v),
-            offsets=(sides.q.cu_seqlens(q.device), sides.k.cu_seqlens(q.device)),
-            longest=(sides.q.longest, sides.k.longest),
-            scale=scale,
-        )
-        out = sides.q.unpack(tokens)
-        return out if sides.dead is None else out.masked_fill(sides.dead, 0.0)
+            return _nothing(q, lse=lse)
+        parts = sides.q.pack(q), sides.k.pack(k), sides.k.pack(v)
+        offsets = sides.q.cu_seqlens(q.device), sides.k.cu_seqlens(q.device)
+        longest = sides.q.longest, sides.k.longest
+        if not lse:
+            return [_unpacked(sides, self.build.varlen(*parts, offsets=offsets, longest=longest, scale=scale))]
+        out, tokens = self.build.varlen_lse(*parts, offsets=offsets, longest=longest, scale=scale)
+        return [_unpacked(sides, out), heads_first(sides.q.unpack(tokens, -math.inf), sides.dead)]
+
+
+def _nothing(q: Tensor, *, lse: bool) -> list[Tensor]:
+    """What a call gives in which no query sees a key."""
+    return [_zeros(q), unseen(q)] if lse else [_zeros(q)]
+
+
+def _filled(out: Tensor, sides: tuple[int, int]) -> Tensor:
+    """The output with so many rows of zeros before it and behind it."""
+    return out if sides == (0, 0) else pad(out, (0, 0, 0, 0, *sides))
+
+
+def _unpacked(sides: Ragged, tokens: Tensor) -> Tensor:
+    out = sides.q.unpack(tokens)
+    return out if sides.dead is None else out.masked_fill(sides.dead, 0.0)
 
 
 def _zeros(q: Tensor) -> Tensor:

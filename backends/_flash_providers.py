@@ -9,20 +9,17 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
-from backends._memory import readable
+from backends._flash_operators import DIRECT, Forms, Functions, number_of, operators
 from backends.interface import BindError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from torch import Tensor
@@ -62,28 +59,29 @@ class Origin:
         return f"`{self.source}` {self.version or '(version unknown)'}"
 
 
-class Functions(NamedTuple):
-    """What a build consists of, as the package has it or as torch operators."""
-
-    dense: Callable[..., object]
-    varlen: Callable[..., object]
-
-
-_BOUND: list[Functions] = []
-
-
 @dataclass(frozen=True, slots=True)
 class Build:
     """Functions that were found and checked; `number` is their place among all that were bound."""
 
     origin: Origin
     number: int
-    operators: Functions
+    operators: Forms
+
+    @property
+    def _forms(self) -> Forms:
+        """What is called here: operators in traced code, and in eager code what they hold."""
+        return self.operators if torch.compiler.is_compiling() else DIRECT
 
     def dense(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, causal: bool) -> Tensor:
         """Attention of `[batch, seq, heads, head_dim]`; causal is aligned bottom right. Traced as one operator."""
-        run = self.operators.dense if torch.compiler.is_compiling() else _dense
-        return cast("Tensor", run(q, k, v, scale, causal, self.number))
+        return cast("Tensor", self._forms.dense(q, k, v, scale, causal, self.number))
+
+    def dense_lse(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, causal: bool) -> tuple[Tensor, Tensor]:
+        """The same, and the log-sum-exp to base e: float32 `[batch, heads, seq_q]`.
+
+        Raises `CallRefused` for a build that does not give it.
+        """
+        return cast("tuple[Tensor, Tensor]", self._forms.dense_lse(q, k, v, scale, causal, self.number))
 
     def varlen(
         self,
@@ -96,8 +94,20 @@ class Build:
         scale: float | None,
     ) -> Tensor:
         """Attention of packed sequences `[tokens, heads, head_dim]`, each query within its own sequence."""
-        run = self.operators.varlen if torch.compiler.is_compiling() else _varlen
-        return cast("Tensor", run(q, k, v, *offsets, *longest, scale, self.number))
+        return cast("Tensor", self._forms.varlen(q, k, v, *offsets, *longest, scale, self.number))
+
+    def varlen_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        offsets: tuple[Tensor, Tensor],
+        longest: tuple[int, int],
+        scale: float | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and the log-sum-exp to base e: float32 `[tokens, heads]`. Raises as `dense_lse`."""
+        return cast("tuple[Tensor, Tensor]", self._forms.varlen_lse(q, k, v, *offsets, *longest, scale, self.number))
 
 
 def installed_version(distribution: str) -> str | None:
@@ -147,9 +157,7 @@ class Packages:
 def build_of(name: str, family: str, module: ModuleType, origin: Origin) -> Build:
     """The build in an imported module; raises `BindError` unless its functions have the keywords that are needed."""
     functions = Functions(*(_checked(name, module, function, origin) for function in WANTED))
-    if functions not in _BOUND:
-        _BOUND.append(functions)
-    return Build(origin, _BOUND.index(functions), _operators(family))
+    return Build(origin, number_of(functions), operators(family))
 
 
 def _checked(name: str, module: ModuleType, function: str, origin: Origin) -> Callable[..., object]:
@@ -166,70 +174,3 @@ def _checked(name: str, module: ModuleType, function: str, origin: Origin) -> Ca
             f"`{name}`: wanted `{function}` of {origin} to take {', '.join(unknown)}, got ({', '.join(known)})"
         )
     return cast("Callable[..., object]", found)
-
-
-@cache
-def _operators(family: str) -> Functions:
-    """A family's two operators, registered the first time that it is bound."""
-    dense = torch.library.custom_op(
-        f"attention_selector::{family}_dense",
-        lambda *call: _dense(*call).contiguous(),
-        mutates_args=(),
-        schema="(Tensor q, Tensor k, Tensor v, float? scale, bool causal, int number) -> Tensor",
-    )
-    varlen = torch.library.custom_op(
-        f"attention_selector::{family}_varlen",
-        lambda *call: _varlen(*call).contiguous(),
-        mutates_args=(),
-        schema="(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, "
-        "SymInt max_seqlen_k, float? scale, int number) -> Tensor",
-    )
-    for operator in (dense, varlen):
-        operator.register_fake(_fake)
-    return Functions(dense, varlen)
-
-
-def _fake(q: Tensor, *_: object) -> Tensor:
-    return q.new_empty(q.shape)
-
-
-def _dense(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: bool, number: int) -> Tensor:  # noqa: FBT001, PLR0917 - an operator's arguments
-    with _on(q.device):
-        return _output(_BOUND[number].dense(readable(q), readable(k), readable(v), softmax_scale=scale, causal=causal))
-
-
-def _varlen(  # noqa: PLR0913, PLR0917 - an operator's arguments
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    scale: float | None,
-    number: int,
-) -> Tensor:
-    with _on(q.device):
-        return _output(
-            _BOUND[number].varlen(
-                readable(q),
-                readable(k),
-                readable(v),
-                cu_seqlens_q=cu_seqlens_q,
-                cu_seqlens_k=cu_seqlens_k,
-                max_seqlen_q=max_seqlen_q,
-                max_seqlen_k=max_seqlen_k,
-                softmax_scale=scale,
-                causal=False,
-            )
-        )
-
-
-def _on(device: torch.device) -> AbstractContextManager[object]:
-    """That device as the current one: not every build looks where its tensors are before it launches."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def _output(result: object) -> Tensor:
-    """The output alone: whatever follows it in a tuple (the logarithms of the sums of weights) is not asked for."""
-    return cast("Tensor", result[0] if isinstance(result, tuple) else result)

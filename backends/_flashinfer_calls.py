@@ -6,12 +6,14 @@ left out: kernels differ in what they write for it, and its rows are zeros.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
 
 from backends._flashinfer_checks import LENGTHS, UNMASKED
 from backends._flashinfer_launch import Job
+from backends._lse import heads_first, unseen
 from backends.masks import KeyAndQueryPadding
 from backends.packing import Span, Spans, eager_cache, ragged, spanned, whole
 
@@ -36,19 +38,25 @@ def run_sequences(
     *,
     causal: bool,
     scale: float,
-) -> Tensor:
+    lse: bool = False,
+) -> list[Tensor]:
     """The output `[batch, seq_q, heads, head_dim]` for a mask of lengths; rows that see nothing are zeros.
 
-    Keys that nobody sees are cut away before the kernel, and its output is not copied unless rows are missing from it.
+    With `lse` the log-sum-exp too, as `LseKernel.with_lse` gives it. Keys that nobody sees are cut away before the
+    kernel, and its output is not copied unless rows are missing from it.
     """
     q, k, v = inputs
     if 0 in (call.batch, call.seq_len_q, call.seq_len_kv):
-        return zeros_like(q)
+        return nothing(q, lse=lse)
     queries, keys = _sequences(mask, call, causal=causal)
     if not queries.spans:
-        return zeros_like(q)
+        return nothing(q, lse=lse)
     job = Job(queries.lengths, keys.lengths, causal, scale)
-    return queries.unpack(launch(_packed(queries, q), _packed(keys, k), _packed(keys, v), None, job))
+    tokens = _packed(queries, q), _packed(keys, k), _packed(keys, v)
+    if not lse:
+        return [queries.unpack(launch(*tokens, None, job))]
+    out, seen = launch.with_lse(*tokens, None, job)
+    return [queries.unpack(out), heads_first(queries.unpack(seen, -math.inf))]
 
 
 def _sequences(mask: Mask, call: CallShape, *, causal: bool) -> tuple[Spans, Spans]:
@@ -77,6 +85,7 @@ def counts(lengths: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.stack([torch.full((), length, dtype=torch.int32, device=device) for length in lengths])
 
 
-def zeros_like(q: Tensor) -> Tensor:
-    """The output of a call in which no query sees a key."""
-    return torch.zeros_like(q, memory_format=torch.contiguous_format)
+def nothing(q: Tensor, *, lse: bool) -> list[Tensor]:
+    """The output of a call in which no query sees a key and, with `lse`, its log-sum-exp."""
+    zeros = torch.zeros_like(q, memory_format=torch.contiguous_format)
+    return [zeros, unseen(q)] if lse else [zeros]

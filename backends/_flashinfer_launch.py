@@ -47,15 +47,19 @@ class Launch(Protocol):
         """
         ...
 
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> tuple[Tensor, Tensor]:
+        """The same, and the log-sum-exp to base e, float32 `[tokens, heads]`; raises `CallRefused` without one."""
+        ...
+
 
 _LAUNCHES: WeakValueDictionary[int, Launch] = WeakValueDictionary()
 _SCHEMA = (
     "(int launch, Tensor q, Tensor k, Tensor v, Tensor? bits, SymInt[] lengths_q, SymInt[] lengths_k, bool causal, "
-    "float scale) -> Tensor"
+    "float scale) -> "
 )
 
 
-@torch.library.custom_op("attention_selector::flashinfer", mutates_args=(), schema=_SCHEMA)
+@torch.library.custom_op("attention_selector::flashinfer", mutates_args=(), schema=f"{_SCHEMA}Tensor")
 def _operator(  # noqa: PLR0913, PLR0917 - an operator takes no structures
     launch: int,
     q: Tensor,
@@ -73,6 +77,28 @@ def _operator(  # noqa: PLR0913, PLR0917 - an operator takes no structures
 @_operator.register_fake
 def _(launch: int, q: Tensor, *_: object) -> Tensor:  # noqa: ARG001 - the operator's signature
     return q.new_empty(q.shape)
+
+
+@torch.library.custom_op("attention_selector::flashinfer_lse", mutates_args=(), schema=f"{_SCHEMA}(Tensor, Tensor)")
+def _operator_lse(  # noqa: PLR0913, PLR0917 - as above
+    launch: int,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bits: Tensor | None,
+    lengths_q: list[int],
+    lengths_k: list[int],
+    causal: bool,  # noqa: FBT001
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    job = Job(tuple(lengths_q), tuple(lengths_k), causal, scale)
+    out, lse = _LAUNCHES[launch].with_lse(q, k, v, bits, job)
+    return out.contiguous(), lse.contiguous()
+
+
+@_operator_lse.register_fake
+def _(launch: int, q: Tensor, *_: object) -> tuple[Tensor, Tensor]:  # noqa: ARG001 - as above
+    return q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +124,16 @@ class Opaque:
             out: Tensor = _operator(self.handle, q, k, v, bits, lengths_q, lengths_k, job.causal, job.scale)
             return out
         return self.launch(q, k, v, bits, job)
+
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> tuple[Tensor, Tensor]:
+        """See `Launch.with_lse`."""
+        if torch.compiler.is_compiling():
+            lengths_q, lengths_k = list(job.lengths_q), list(job.lengths_k)
+            both: tuple[Tensor, Tensor] = _operator_lse(
+                self.handle, q, k, v, bits, lengths_q, lengths_k, job.causal, job.scale
+            )
+            return both
+        return self.launch.with_lse(q, k, v, bits, job)
 
 
 def readable(tensor: Tensor) -> Tensor:

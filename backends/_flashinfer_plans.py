@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import torch
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from backends.workspace import Workspaces
 
 PURPOSE = "flashinfer"
+LN_2 = math.log(2)
 PLANS_KEPT = 16
 """Each holds 8 MiB on the device, and as much pinned on the host."""
 
@@ -33,8 +35,8 @@ class Wrapper(Protocol):
         """Prepares for sequences of these offsets."""
         ...
 
-    def run(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of the tokens of the planned sequences."""
+    def run(self, q: Tensor, k: Tensor, v: Tensor, *, return_lse: bool) -> object:
+        """Attention of the tokens of the planned sequences, and their log-sum-exp where `return_lse`."""
         ...
 
 
@@ -94,7 +96,7 @@ class PrefillLaunch:
 
     kernel: str
     """FlashInfer's name of it."""
-    single: Callable[..., Tensor] | None
+    single: Callable[..., object] | None
     """`single_prefill_with_kv_cache`, where it knows this kernel."""
     wrapper: Callable[..., Wrapper]
     types: Types
@@ -105,22 +107,28 @@ class PrefillLaunch:
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> Tensor:
         """See `Launch.__call__`."""
         values, scale = narrowed(v, self.types.vo)
-        inputs = [readable(x) for x in (q.to(self.types.qk), k.to(self.types.qk), values)]
-        if self.single is not None and len(job.lengths_q) == 1:
-            out = self._alone(self.single, inputs, bits, job)
-        else:
-            out = self._planned(inputs, job).run(*inputs)
-        out = out if scale is None else out * scale
-        return out.to(q.dtype)
+        out = cast("Tensor", self._run((q, k, values), bits, job, lse=False))
+        return (out if scale is None else out * scale).to(q.dtype)
 
-    def _alone(self, single: Callable[..., Tensor], inputs: list[Tensor], bits: Tensor | None, job: Job) -> Tensor:
-        return single(
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> tuple[Tensor, Tensor]:
+        """See `Launch.with_lse`; the kernels give it to base 2."""
+        values, scale = narrowed(v, self.types.vo)
+        out, lse = cast("tuple[Tensor, Tensor]", self._run((q, k, values), bits, job, lse=True))
+        return (out if scale is None else out * scale).to(q.dtype), lse * LN_2
+
+    def _run(self, tensors: tuple[Tensor, Tensor, Tensor], bits: Tensor | None, job: Job, *, lse: bool) -> object:
+        q, k, values = tensors
+        inputs = [readable(x) for x in (q.to(self.types.qk), k.to(self.types.qk), values)]
+        if self.single is None or len(job.lengths_q) > 1:
+            return self._planned(inputs, job).run(*inputs, return_lse=lse)
+        return self.single(
             *inputs,
             packed_custom_mask=bits,
             causal=job.causal,
             kv_layout="NHD",
             sm_scale=job.scale,
             backend=self.kernel,
+            return_lse=lse,
         )
 
     def _planned(self, inputs: list[Tensor], job: Job) -> Wrapper:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
 from backends._begin import begin
+from backends._lse import unseen, without_lse
 from backends._sage_tensors import ELEMENTS_MOST, filled, positive
 from backends._sdpa import HALVES
 from backends.interface import BindError, CallRefused
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from backends.masks import Mask
 
 FEWEST_KEYS = 2
+LSE_MOST = 0.25
+"""Rounding to eight bits moves a log-sum-exp by 0.02; builds that forget the mean of the keys are off by 2 and more."""
 
 
 class Run(Protocol):
@@ -40,6 +43,15 @@ class Run(Protocol):
     def __hash__(self) -> int: ...
 
 
+@runtime_checkable
+class LseRun(Run, Protocol):
+    """A `Run` that gives the log-sum-exp too."""
+
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+        """The same, and the log-sum-exp to base e, float32 `[batch, heads, seq_q]`."""
+        ...
+
+
 class Part(NamedTuple):
     """Batches `start` up to `stop`, which all see their first `keys` keys."""
 
@@ -53,13 +65,17 @@ class SageKernel:
     """A `Kernel` over one way to run a Sage package, for inference alone.
 
     Suffix padding is cut off the keys, and the kernel runs for each run of batches of one length; any other mask that
-    hides something is refused. A `causal_fault` says why no causal call is taken.
+    hides something is refused. A `causal_fault` says why no causal call is taken, and an `lse_fault` what kernel it is
+    that gives no log-sum-exp.
     """
 
     bound: Bound
     run: Run
     causal_fault: str | None = None
     precision: Precision = "int8"
+    lse_fault: str = "one whose package gives the output alone"
+    lse_run: LseRun | None = None
+    """`run`, where it gives the log-sum-exp as it should."""
 
     def __call__(
         self,
@@ -72,11 +88,7 @@ class SageKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
-        _check_mask_kind(mask)
-        _check_tensors(q, k, v)
-        if causal is not None:
-            self._check_causal(causal, mask, call)
+        call, mask = self._begun(q, k, v, mask, causal, lse=False)
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
             return q.new_zeros(q.shape)
         scale, q = positive(self.bound.geometry.head_dim**-0.5 if scale is None else scale, q)
@@ -84,6 +96,45 @@ class SageKernel:
             self._run(*_cut(part, q, k, v), is_causal=causal is not None, scale=scale) for part in _parts(mask, call)
         ]
         return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `LseKernel.with_lse`; of scores as the kernel rounds them."""
+        call, mask = self._begun(q, k, v, mask, causal, lse=True)
+        if self.lse_run is None:
+            raise without_lse("SageAttention", self.lse_fault)
+        if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
+            return q.new_zeros(q.shape), unseen(q)
+        scale, q = positive(self.bound.geometry.head_dim**-0.5 if scale is None else scale, q)
+        outs, seen = [], []
+        for part in _parts(mask, call):
+            own_q, own_k, own_v = _cut(part, q, k, v)
+            if part.keys == 0:
+                out, lse = own_q.new_zeros(own_q.shape), unseen(own_q)
+            else:
+                out, lse = self.lse_run.with_lse(own_q, own_k, own_v, is_causal=causal is not None, scale=scale)
+            outs.append(out)
+            seen.append(lse)
+        return torch.cat(outs), torch.cat(seen).contiguous()
+
+    def _begun(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, causal: Causal | None, *, lse: bool
+    ) -> tuple[CallShape, Mask]:
+        """The call, if it is one that this kernel takes."""
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=lse)
+        _check_mask_kind(mask)
+        _check_tensors(q, k, v)
+        if causal is not None:
+            self._check_causal(causal, mask, call)
+        return call, mask
 
     def _run(self, q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, scale: float) -> Tensor:
         return q.new_zeros(q.shape) if k.shape[1] == 0 else self.run(q, k, v, is_causal=is_causal, scale=scale)
@@ -164,7 +215,7 @@ def bind_kernel(
 ) -> SageKernel:
     """The kernel over `run`, if `trial` finds no larger error than `most`; `BindError` if it does, or raises.
 
-    Where only causal calls are off, those alone are refused.
+    Where only causal calls, or the log-sum-exp, are off, those alone are refused.
     """
     try:
         errors = trial(bound, run)
@@ -174,7 +225,11 @@ def bind_kernel(
         ) from error
     if not errors.dense <= most:
         raise BindError(f"`{name}`: wanted an error of at most {most} for {bound.geometry}, got {errors.dense:.2g}")
-    if errors.causal <= most:
-        return SageKernel(bound, run, precision=precision)
-    fault = f"when bound, the kernel was off by {errors.causal:.2g}, wanted at most {most}"
-    return SageKernel(bound, run, fault, precision)
+    kernel = SageKernel(bound, run, precision=precision)
+    if not errors.causal <= most:
+        fault = f"when bound, the kernel was off by {errors.causal:.2g}, wanted at most {most}"
+        kernel = replace(kernel, causal_fault=fault)
+    if not errors.lse <= LSE_MOST:
+        fault = f"one whose log-sum-exp was off by {errors.lse:.2g} when bound, wanted at most {LSE_MOST}"
+        return replace(kernel, lse_fault=fault)
+    return replace(kernel, lse_run=run) if isinstance(run, LseRun) else kernel

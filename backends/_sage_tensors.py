@@ -31,6 +31,12 @@ def smoothed(k: Tensor) -> Tensor:
     return k - k.mean(dim=1, keepdim=True)
 
 
+def taken_off(q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """How much larger each query's scaled scores are of `k` than of `smoothed(k)`: float32 `[batch, heads, seq_q]`."""
+    mean = k.mean(dim=1, keepdim=True).repeat_interleave(q.shape[2] // k.shape[2], dim=2)
+    return (q.float() * mean.float()).sum(dim=-1).transpose(1, 2) * scale
+
+
 def padded(x: Tensor, block: int) -> Tensor:
     """Zeros behind the sequence, up to a multiple of `block`; the tensor itself where it is one."""
     missing = -x.shape[1] % block

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from backends._sage_tensors import EACH_BLOCK, fitted, padded, smoothed, unfitted
+from backends._sage_tensors import EACH_BLOCK, fitted, padded, smoothed, taken_off, unfitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +90,10 @@ class Run1:
 
 @dataclass(frozen=True, slots=True)
 class Run2:
-    """A `Run` over version 2; `with_lse` is the same kernel, giving the logarithm of the weights too."""
+    """An `LseRun` over version 2; `telling` is the same kernel, giving the logarithm of the weights too."""
 
     kernel: Operator
-    with_lse: Operator
+    telling: Operator
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, scale: float) -> Tensor:
         """See `Run.__call__`."""
@@ -106,6 +106,28 @@ class Run2:
         if is_causal:
             (out,) = self.kernel(padded(q, EACH_BLOCK), k, v, is_causal=True, scale=scale)
             return unfitted(out[:, : q.shape[1]], powers)
-        out, lse = self.with_lse(q, k, v, is_causal=False, scale=scale)
+        return self._dense_padded(q, k, v, powers, missing, scale)[0]
+
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+        """See `LseRun.with_lse`."""
+        v, powers = fitted(v, VALUES_MOST)
+        missing = -k.shape[1] % EACH_BLOCK
+        if missing == 0:
+            out, lse = self.telling(q, k, v, is_causal=is_causal, scale=scale)
+            return unfitted(out, powers), lse.float()
+        moved = taken_off(q, k, scale)
+        k, v = padded(smoothed(k), EACH_BLOCK), padded(v, EACH_BLOCK)
+        if is_causal:
+            out, lse = self.telling(padded(q, EACH_BLOCK), k, v, is_causal=True, scale=scale)
+            return unfitted(out[:, : q.shape[1]], powers), lse[:, :, : q.shape[1]].float() + moved
+        out, lse = self._dense_padded(q, k, v, powers, missing, scale)
+        return out, lse + moved
+
+    def _dense_padded(  # noqa: PLR0917 - what was done to the inputs
+        self, q: Tensor, k: Tensor, v: Tensor, powers: Tensor, missing: int, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        """The output and the log-sum-exp without the keys of zeros that fill up the last block."""
+        out, lse = self.telling(q, k, v, is_causal=False, scale=scale)
         share = 1.0 - missing * torch.exp(-lse)
-        return unfitted((out / share.transpose(1, 2)[..., None]).to(q.dtype), powers)
+        out = unfitted((out / share.transpose(1, 2)[..., None]).to(q.dtype), powers)
+        return out, lse.float() + torch.log(share)

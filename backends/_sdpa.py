@@ -9,6 +9,7 @@ import torch
 
 from backends._begin import begin
 from backends._checks import Bound, CallShape
+from backends._lse import hidden, unseen, without_lse
 from backends.interface import BindError, CallRefused
 from backends.masks import Additive, causal_keep, causal_offset, lossless
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from backends._sdpa_lse import LseLaunch
     from backends.interface import Causal, Geometry
     from backends.masks import Mask
 
@@ -64,10 +66,12 @@ class SdpaKernel:
 
     It is never given fewer keys than `fewest_keys`. `square_causal` says that `is_causal` is for equal lengths only,
     `half_only` that a bias which the query's dtype cannot hold is refused, and not a reason to compute in float32.
+    `lse_launch` is the same attention by an operator that gives the log-sum-exp.
     """
 
     bound: Bound
     launch: Launch
+    lse_launch: LseLaunch | None = None
     fewest_keys: int = 1
     square_causal: bool = False
     half_only: bool = False
@@ -88,26 +92,38 @@ class SdpaKernel:
         if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
             return q.masked_fill(q.new_ones((), dtype=torch.bool), 0.0)
         ready = self._prepare(mask, call, causal, q)
-        out = self._run(ready, q, k, v, scale)
-        out = out if ready.dead is None else out.masked_fill(ready.dead, 0.0)
-        out = out.transpose(1, 2)
-        return out if out.dtype == q.dtype else out.to(q.dtype)  # after a wide bias, or under autocast
-
-    def _run(self, ready: Prepared, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-        scale, q = _positive(scale, q)
-        if ready.keys != k.shape[1]:
-            k, v = k[:, : ready.keys], v[:, : ready.keys]
-        if ready.dtype != q.dtype:
-            q, k, v = q.to(ready.dtype), k.to(ready.dtype), v.to(ready.dtype)
-        return self.launch(
-            q.transpose(1, 2),
-            k.transpose(1, 2),
-            v.transpose(1, 2),
+        heads, factor = _laid(ready, q, k, v, scale)
+        out = self.launch(
+            *heads,
             attn_mask=ready.attn_mask,
             is_causal=ready.is_causal,
-            scale=scale,
+            scale=factor,
             enable_gqa=self.bound.grouped,
         )
+        return _shown(out, ready, q.dtype)
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `LseKernel.with_lse`; refuses tensors that want gradients, and devices without such an operator."""
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=True)
+        self._check_keys(call)
+        if self.lse_launch is None:
+            raise without_lse("torch", "a launch that gives the output alone")
+        if 0 in (call.batch, call.seq_len_q, mask.leading_keys(call)):
+            return torch.zeros_like(q, memory_format=torch.contiguous_format), unseen(q)
+        ready = self._prepare(mask, call, causal, q)
+        heads, factor = _laid(ready, q, k, v, scale)
+        out, lse = self.lse_launch(*heads, attn_mask=ready.attn_mask, is_causal=ready.is_causal, scale=factor)
+        dead = None if ready.dead is None else ready.dead.squeeze(-1)
+        return _shown(out, ready, q.dtype), hidden(lse.float(), dead).contiguous()
 
     def _check_keys(self, call: CallShape) -> None:
         if 0 < call.seq_len_kv < self.fewest_keys:
@@ -138,6 +154,25 @@ class SdpaKernel:
         held = torch.promote_types(mask.bias.dtype, dtype) == dtype
         widened = not held and dtype in HALVES and not self.half_only
         return lossless(mask.bias, torch.float32 if widened else dtype)
+
+
+def _laid(
+    ready: Prepared, q: Tensor, k: Tensor, v: Tensor, scale: float | None
+) -> tuple[tuple[Tensor, Tensor, Tensor], float | None]:
+    """The tensors as torch's function takes them, heads first, and a scale that it can take."""
+    scale, q = _positive(scale, q)
+    if ready.keys != k.shape[1]:
+        k, v = k[:, : ready.keys], v[:, : ready.keys]
+    if ready.dtype != q.dtype:
+        q, k, v = q.to(ready.dtype), k.to(ready.dtype), v.to(ready.dtype)
+    return (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)), scale
+
+
+def _shown(out: Tensor, ready: Prepared, dtype: torch.dtype) -> Tensor:
+    """What torch's function gave as an output: zeros where a query sees no key, and sequences first again."""
+    out = out if ready.dead is None else out.masked_fill(ready.dead, 0.0)
+    out = out.transpose(1, 2)
+    return out if out.dtype == dtype else out.to(dtype)  # after a wide bias, or under autocast
 
 
 def _positive(scale: float | None, q: Tensor) -> tuple[float | None, Tensor]:

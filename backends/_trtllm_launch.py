@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 import warnings
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from backends.skip_softmax import SkipSoftmax
     from backends.workspace import Workspaces
 
+LN_2 = math.log(2)
 MODULE = "flashinfer.prefill"
 PURPOSE = "trtllm"
 SCALES = "sage_attn_sfs"
@@ -59,7 +61,7 @@ NOTICES = Notices()
 class Functions:
     """FlashInfer's own functions, and what their version takes."""
 
-    attend: Callable[..., Tensor]
+    attend: Callable[..., object]
     """`trtllm_ragged_attention_deepseek`."""
     quantise: Callable[..., tuple[Tensor, ...]] | None
     """`trtllm_sage_attention_quantize`, where it is needed."""
@@ -78,7 +80,7 @@ class Functions:
 
 def functions(name: str, importer: Callable[[str], object], *, sage: bool, skips: bool) -> Functions:
     """The functions of the installed version; raises `BindError` where it lacks one that is needed, or an option."""
-    attend = cast("Callable[..., Tensor]", imported(name, importer, MODULE, "trtllm_ragged_attention_deepseek"))
+    attend = cast("Callable[..., object]", imported(name, importer, MODULE, "trtllm_ragged_attention_deepseek"))
     takes = frozenset(inspect.signature(attend).parameters)
     for option, needed in ((SCALES, sage), (FACTOR, skips)):
         if needed and option not in takes:
@@ -104,6 +106,14 @@ class TrtllmLaunch:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> Tensor:
         """See `Launch.__call__`; `bits` is None."""
+        return cast("Tensor", self._run(q, k, v, bits, job, lse=False))
+
+    def with_lse(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job) -> tuple[Tensor, Tensor]:
+        """See `Launch.with_lse`; `bits` is None. The kernel gives it to base 2."""
+        out, lse = cast("tuple[Tensor, Tensor]", self._run(q, k, v, bits, job, lse=True))
+        return out, lse * LN_2
+
+    def _run(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None, job: Job, *, lse: bool) -> object:
         if bits is not None:
             raise TypeError("`bits`: wanted none, got a mask")
         q, k, v = (readable(x.contiguous()) for x in (q, k, v))
@@ -129,7 +139,7 @@ class TrtllmLaunch:
             cum_seq_lens_kv=cu_seqlens(job.lengths_k, q.device),
             enable_pdl=None,
             is_causal=job.causal,
-            return_lse=False,
+            return_lse=lse,
             **options,
         )
 

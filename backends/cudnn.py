@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from backends._memory import readable
 from backends._sdpa import HALVES, SdpaKernel, bound_geometry
+from backends._sdpa_lse import by_cudnn
 from backends.interface import BindError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class CudnnAttention:
         if reason is not None:
             raise BindError(f"`{self.name}`: wanted a cuDNN kernel for {geometry}, got none: {reason}")
         bound = bound._replace(differentiable=True)
-        return SdpaKernel(bound, _launch, fewest_keys=FEWEST_KEYS, square_causal=True, half_only=True)
+        return SdpaKernel(bound, _launch, by_cudnn, fewest_keys=FEWEST_KEYS, square_causal=True, half_only=True)
 
     def _check_limits(self, bound: Bound) -> None:
         head_dim = bound.geometry.head_dim

@@ -1,7 +1,4 @@
-"""`FLASHINFER_ATTN`: FlashInfer's dense prefill kernels, one build of them for each provider.
-
-Their log-sum-exp is not asked for; who does should know that its base is 2.
-"""
+"""`FLASHINFER_ATTN`: FlashInfer's dense prefill kernels, one build of them for each provider."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import torch
 
 from backends._begin import begin
 from backends._flashinfer_bits import packed
-from backends._flashinfer_calls import is_lengths, run_sequences, zeros_like
+from backends._flashinfer_calls import is_lengths, nothing, run_sequences
 from backends._flashinfer_checks import (
     LENGTHS,
     check_alignment,
@@ -24,6 +21,7 @@ from backends._flashinfer_checks import (
 from backends._flashinfer_launch import Job, Opaque, folded, try_launch
 from backends._flashinfer_plans import Plans, PrefillLaunch
 from backends._flashinfer_quant import read_quant
+from backends._lse import heads_first
 from backends._sdpa import HALVES, bound_geometry
 from backends.interface import BindError, CallRefused
 from backends.workspace import SHARED, Workspaces
@@ -91,16 +89,46 @@ class FlashInferKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
+        (out,) = self._attended((q, k, v), mask, causal, scale)
+        return out
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `LseKernel.with_lse`."""
+        out, lse = self._attended((q, k, v), mask, causal, scale, lse=True)
+        return out, lse
+
+    def _attended(
+        self,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        mask: Mask | None,
+        causal: Causal | None,
+        scale: float | None,
+        *,
+        lse: bool = False,
+    ) -> list[Tensor]:
+        """The output and, where `lse`, the log-sum-exp."""
+        q, k, v = inputs
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=lse)
         if not is_lengths(mask):
             check_kind(mask, self.takes, f"provider `{self.bound.geometry.provider}`")
         check_alignment(mask, call, causal)
         factor, q = folded(scale, q)
         if is_lengths(mask):
-            return run_sequences(self.launch, (q, k, v), mask, call, causal=causal is not None, scale=factor)
-        return self._masked((q, k, v), mask, call, factor)
+            return run_sequences(self.launch, (q, k, v), mask, call, causal=causal is not None, scale=factor, lse=lse)
+        return self._masked((q, k, v), mask, call, factor, lse=lse)
 
-    def _masked(self, inputs: tuple[Tensor, Tensor, Tensor], mask: Mask, call: CallShape, scale: float) -> Tensor:
+    def _masked(
+        self, inputs: tuple[Tensor, Tensor, Tensor], mask: Mask, call: CallShape, scale: float, *, lse: bool
+    ) -> list[Tensor]:
         q, k, v = inputs
         keep = mask.visible(call, q.device)
         if mask.per_head:
@@ -108,13 +136,17 @@ class FlashInferKernel:
                 f"mask `{mask.kind}`: wanted one mask for all heads, got one for each of {call.num_heads}"
             )
         if keep is None or 0 in (call.batch, call.seq_len_q, call.seq_len_kv):
-            return zeros_like(q)
+            return nothing(q, lse=lse)
         bits = [packed(one[0], call.seq_len_q) for one in keep]
         job = Job((call.seq_len_q,), (call.seq_len_kv,), causal=False, scale=scale)
-        out = torch.stack([self.launch(q[i], k[i], v[i], bits[i % len(bits)], job) for i in range(call.batch)])
         dead = ~keep.any(dim=-1, keepdim=True).transpose(1, 2)
         live = mask.live_queries()
-        return out.masked_fill(dead if live is None else dead | ~live.transpose(1, 2), 0.0)
+        dead = dead if live is None else dead | ~live.transpose(1, 2)
+        sequences = [(q[i], k[i], v[i], bits[i % len(bits)], job) for i in range(call.batch)]
+        if not lse:
+            return [torch.stack([self.launch(*one) for one in sequences]).masked_fill(dead, 0.0)]
+        outs, seen = zip(*[self.launch.with_lse(*one) for one in sequences], strict=True)
+        return [torch.stack(outs).masked_fill(dead, 0.0), heads_first(torch.stack(seen), dead)]
 
 
 @dataclass(frozen=True, slots=True)

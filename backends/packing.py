@@ -104,11 +104,11 @@ class Spans:
             return tensor.flatten(0, 1)
         return torch.cat([tensor[batch, start : start + length] for batch, start, length in self.spans])
 
-    def unpack(self, tokens: Tensor) -> Tensor:
-        """`[tokens, ...]` back to `[batch, seq, ...]`, with zeros where no token was packed."""
+    def unpack(self, tokens: Tensor, fill: float = 0.0) -> Tensor:
+        """`[tokens, ...]` back to `[batch, seq, ...]`, with `fill` where no token was packed."""
         if self.whole:
             return tokens.reshape(self.batch, self.seq_len, *tokens.shape[1:])
-        out = tokens.new_zeros(self.batch, self.seq_len, *tokens.shape[1:])
+        out = tokens.new_full((self.batch, self.seq_len, *tokens.shape[1:]), fill)
         for (batch, start, length), part in zip(self.spans, torch.split(tokens, list(self.lengths)), strict=True):
             out[batch, start : start + length] = part
         return out
@@ -148,11 +148,11 @@ class Rows:
         """See `Spans`."""
         return tensor.flatten(0, 1).index_select(0, self.rows)
 
-    def unpack(self, tokens: Tensor) -> Tensor:
+    def unpack(self, tokens: Tensor, fill: float = 0.0) -> Tensor:
         """See `Spans`; raises `ValueError` unless the rows are exact."""
         if not self.exact:
             raise ValueError(f"`rows`: wanted as many as there are tokens, got all {self.batch * self.seq_len}")
-        out = tokens.new_zeros(self.batch * self.seq_len, *tokens.shape[1:])
+        out = tokens.new_full((self.batch * self.seq_len, *tokens.shape[1:]), fill)
         return out.index_copy_(0, self.rows, tokens).reshape(self.batch, self.seq_len, *tokens.shape[1:])
 
 

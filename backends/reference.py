@@ -6,7 +6,8 @@ before the softmax; a query that may see no key yields zeros. It shares no mask 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -22,6 +23,8 @@ from backends.masks import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from backends.interface import Causal
@@ -46,21 +49,56 @@ def attention(
     Queries are taken a chunk at a time, `scores_at_once` scores or one query, so that long sequences fit. The arguments
     are trusted to fit each other.
     """
-    group = q.shape[2] // k.shape[2]
-    keys, values = (x.double().transpose(1, 2).repeat_interleave(group, dim=1) for x in (k, v))
-    factor = q.shape[3] ** -0.5 if scale is None else scale
-    chunk = max(1, scores_at_once // max(1, q.shape[0] * q.shape[2] * k.shape[1]))
+    values = _each_head(v, q.shape[2] // k.shape[2])
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    for rows, scores in _scores(q, k, Sight(mask, causal, scale), scores_at_once):
+        out[:, rows] = (_softmax(scores) @ values).transpose(1, 2)
+    return out
+
+
+def log_sum_exp(
+    q: Tensor,
+    k: Tensor,
+    *,
+    mask: Mask | None = None,
+    causal: Causal | None = None,
+    scale: float | None = None,
+    scores_at_once: int = SCORES_AT_ONCE,
+) -> Tensor:
+    """The log-sum-exp of `LseKernel.with_lse` in float64, `[batch, heads, seq_q]`; the arguments as in `attention`."""
+    lse = torch.full((q.shape[0], q.shape[2], q.shape[1]), -math.inf, dtype=torch.float64, device=q.device)
+    for rows, scores in _scores(q, k, Sight(mask, causal, scale), scores_at_once):
+        lse[:, :, rows] = torch.logsumexp(scores, dim=-1)
+    return lse
+
+
+class Sight(NamedTuple):
+    """What a query sees of the keys, and how their products are scaled."""
+
+    mask: Mask | None
+    causal: Causal | None
+    scale: float | None
+
+
+def _each_head(tensor: Tensor, group: int) -> Tensor:
+    """`[batch, heads, seq, head_dim]` in float64, each KV head for its group of query heads."""
+    return tensor.double().transpose(1, 2).repeat_interleave(group, dim=1)
+
+
+def _scores(q: Tensor, k: Tensor, sight: Sight, at_once: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some queries at a time, and their scores `[batch, heads, queries, keys]`: hidden ones are -inf."""
+    keys = _each_head(k, q.shape[2] // k.shape[2])
+    factor = q.shape[3] ** -0.5 if sight.scale is None else sight.scale
+    chunk = max(1, at_once // max(1, q.shape[0] * q.shape[2] * k.shape[1]))
     for start in range(0, q.shape[1], chunk):
         rows = torch.arange(start, min(start + chunk, q.shape[1]), device=q.device)
         scores = q[:, rows].double().transpose(1, 2) @ keys.transpose(2, 3) * factor
-        scores = _masked(scores, rows, mask)
-        if causal is not None:
-            reach = rows if causal == "top_left" else rows + k.shape[1] - q.shape[1]
+        scores = _masked(scores, rows, sight.mask)
+        if sight.causal is not None:
+            reach = rows if sight.causal == "top_left" else rows + k.shape[1] - q.shape[1]
             above = torch.arange(k.shape[1], device=q.device) > reach[:, None]
-            scores = torch.where(above, float("-inf"), scores)
-        out[:, rows] = (_softmax(scores) @ values).transpose(1, 2)
-    return out
+            scores = torch.where(above, -math.inf, scores)
+        yield rows, scores
 
 
 def _softmax(scores: Tensor) -> Tensor:

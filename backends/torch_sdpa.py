@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from backends._memory import aligned
 from backends._sdpa import SdpaKernel, bound_geometry
+from backends._sdpa_lse import by_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +27,16 @@ FULL_BYTES = 4
 class TorchSdpa:
     """All kinds of mask, both alignments, grouped heads; reads no option. Differentiable, and traces whole.
 
-    A half-precision call with a bias that half precision cannot hold is computed in float32.
+    A half-precision call with a bias that half precision cannot hold is computed in float32. With the log-sum-exp
+    torch's CPU kernel runs or, on CUDA, its memory-efficient one; float64 on CUDA, and other devices, are refused it.
     """
 
     name: str = "TORCH_SDPA"
 
     def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
         """See `Backend.bind`; a device that is absent shows in the tensors of the call."""
-        return SdpaKernel(bound_geometry(self.name, spec, geometry)._replace(differentiable=True), _launch)
+        bound = bound_geometry(self.name, spec, geometry)._replace(differentiable=True)
+        return SdpaKernel(bound, _launch, by_device)
 
 
 def _launch(

@@ -12,6 +12,7 @@ from backends._begin import begin
 from backends._flashinfer_calls import run_sequences
 from backends._flashinfer_checks import LENGTHS, check_alignment, check_fields, check_kind
 from backends._flashinfer_launch import Opaque, folded, try_launch
+from backends._lse import without_lse
 from backends._sdpa import bound_geometry
 from backends._trtllm_launch import NOTICES, Notices, TrtllmLaunch, functions
 from backends._trtllm_options import SPEC, read_quant, read_skip_softmax
@@ -40,6 +41,14 @@ class TrtllmKernel:
     bound: Bound
     launch: Launch
     quantised: bool
+    skips: bool = False
+
+    @property
+    def lse_fault(self) -> str | None:
+        """Why it has no log-sum-exp to give, or None."""
+        if self.quantised:
+            return "one with `quant`, which takes the mean off the keys and shifts it"
+        return "one with `skip_softmax`, which leaves tiles out of it" if self.skips else None
 
     @property
     def precision(self) -> Precision:
@@ -57,13 +66,43 @@ class TrtllmKernel:
         scale: float | None = None,
     ) -> Tensor:
         """See `Kernel.__call__`."""
-        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal)
+        (out,) = self._attended((q, k, v), mask, causal, scale)
+        return out
+
+    def with_lse(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | None = None,
+        causal: Causal | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `LseKernel.with_lse`; refused where the config quantises, or skips."""
+        if self.lse_fault is not None:
+            raise without_lse("TRTLLM_ATTN", self.lse_fault)
+        out, lse = self._attended((q, k, v), mask, causal, scale, lse=True)
+        return out, lse
+
+    def _attended(
+        self,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        mask: Mask | None,
+        causal: Causal | None,
+        scale: float | None,
+        *,
+        lse: bool = False,
+    ) -> list[Tensor]:
+        """The output and, where `lse`, the log-sum-exp."""
+        q, k, v = inputs
+        call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=lse)
         check_kind(mask, LENGTHS, "trtllm-gen")
         check_alignment(mask, call, causal)
         if causal is not None and self.quantised:
             raise CallRefused(f"`causal`: wanted none with `quant`, got `{causal}`")
         factor, q = folded(scale, q)
-        return run_sequences(self.launch, (q, k, v), mask, call, causal=causal is not None, scale=factor)
+        return run_sequences(self.launch, (q, k, v), mask, call, causal=causal is not None, scale=factor, lse=lse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +144,7 @@ class TrtllmAttention:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise BindError(f"`{self.name}`: wanted a kernel of trtllm-gen for {geometry}, got {reason}") from error
-        return TrtllmKernel(bound, Opaque(launch), sage is not None)
+        return TrtllmKernel(bound, Opaque(launch), sage is not None, skip.enabled)
 
     def _check_limits(self, bound: Bound) -> None:
         for key, wanted, fits in (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Word = Literal[
     "device query", "package metadata", "torch", "deep probe", "environment", "flag", "config", "file", "facts",
-    "request", "model table", "roles table", "tensors", "derived", "default", "taken as absent", "row",
+    "request", "model table", "roles table", "tensors", "tracing", "derived", "default", "taken as absent", "row",
 ]  # fmt: skip
 State = Literal["not looked for", "not given", "absent"]
 
@@ -37,6 +37,7 @@ ORIGINS: Mapping[Word, str] = {
     "model table": "What the models table says of the model that is named.",
     "roles table": "The category that the roles table gives the role.",
     "tensors": "Read off the tensors of the call.",
+    "tracing": "The call was met in code that torch.compile or torch.export traces.",
     "derived": "Follows from the facts that are named.",
     "default": "What holds where nothing else is said.",
     "taken as absent": "The kernel that needs it did not bind, so it counts as absent.",

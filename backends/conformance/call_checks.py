@@ -112,6 +112,11 @@ def _lse_lengths(draw: Draw) -> Call:
     return replace(draw.call(), mask=masks.key_lengths((0, 9), 13))
 
 
+def _lse_padding(draw: Draw) -> Call:
+    keep_q, keep_k = draw.flags("x.xxxxx..", "xxxxxxxxx"), draw.flags("xx.x.xxx.xxxx", "xxxxxxxxx.xx.")
+    return replace(draw.call(), mask=masks.key_and_query_padding(keep_q, keep_k))
+
+
 def _lse_square(draw: Draw) -> Call:
     return draw.call((draw.geometry.num_heads, 13))
 
@@ -176,6 +181,18 @@ CALL_CHECKS = (
         "lse-lengths",
         "hidden keys count in the log-sum-exp, or it is not -inf without keys",
         _lse_lengths,
+        judge=judge_lse,
+    ),
+    Check(
+        "lse-padding",
+        "padded queries have a log-sum-exp that is not -inf",
+        _lse_padding,
+        judge=judge_lse,
+    ),
+    Check(
+        "lse-causal",
+        "keys behind the diagonal count in the log-sum-exp, or it is not -inf before the first key",
+        lambda draw: _causal(draw, MORE_QUERIES, "bottom_right"),
         judge=judge_lse,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from selector.dispatch.compiled import chooser_of
 from selector.dispatch.current import current, this_machine, use_backends
@@ -21,6 +21,40 @@ if TYPE_CHECKING:
 __all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine", "use_backends"]
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | MaskPlan | None = None,
+    causal: bool | Alignment | None = None,
+    scale: float | None = None,
+    return_lse: Literal[False] = False,
+    selector: Selector | None = None,
+    role: str = "self",
+    options: Mapping[str, object] | None = None,
+    **layer: Value,
+) -> Tensor: ...
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | MaskPlan | None = None,
+    causal: bool | Alignment | None = None,
+    scale: float | None = None,
+    return_lse: Literal[True],
+    selector: Selector | None = None,
+    role: str = "self",
+    options: Mapping[str, object] | None = None,
+    **layer: Value,
+) -> tuple[Tensor, Tensor]: ...
+
+
 def attention(  # noqa: PLR0913 - the arguments of attention, each with a meaning of its own
     q: Tensor,
     k: Tensor,
@@ -29,11 +63,12 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     mask: Mask | MaskPlan | None = None,
     causal: bool | Alignment | None = None,
     scale: float | None = None,
+    return_lse: bool = False,
     selector: Selector | None = None,
     role: str = "self",
     options: Mapping[str, object] | None = None,
     **layer: Value,
-) -> Tensor:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Compute attention with the backend that the rules choose for this call.
 
     `q` is `[batch, seq_q, heads, head_dim]`, `k` and `v` are `[batch, seq_kv, kv_heads, head_dim]`, of one dtype and
@@ -44,8 +79,14 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     `mask_free`, `compile`. `options` are what a kernel may want to know beside its config (`layer`, the layer's name,
     and `calibration`, for Skip-Softmax).
 
-    The decision is made once for each signature of call and kept by the selector. Raises `SelectionRefusedError` when
-    the rules refuse the call, `ValueError` for arguments that fit no attention.
+    With `return_lse` the result is a pair: the output, and the log-sum-exp, which is the logarithm to base e of the sum
+    of exp(scaled scores) over the keys that a query sees; float32 `[batch, heads, seq_q]`, -inf for a query that sees
+    none and for padded ones. No gradients flow through either.
+
+    The decision is made once for each signature of call and kept by the selector; code that is traced decides with
+    `compile` true. Raises `SelectionRefusedError` when the rules refuse the call or the kernel gives no log-sum-exp,
+    `ValueError` for arguments that fit no attention, and `backends.interface.CallRefused`, which is one too, for what a
+    kernel cannot honour.
     """
     import torch  # on first use alone
 
@@ -54,7 +95,12 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
         if options:
             raise ValueError("`options`: wanted none in compiled code, use the module `Attention`")
         words = tuple(sorted(layer.items()))
-        plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words)
+        plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words, lse=return_lse)
     else:
-        plan = plan_for(q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, **layer)
+        plan = plan_for(
+            q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, return_lse=return_lse,
+            **layer,
+        )  # fmt: skip
+    if return_lse:
+        return plan.with_lse(q, k, v, mask=mask, causal=plan.causal, scale=scale)
     return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING
 from selector.dispatch.plans import Plan, plan_of
 from selector.dispatch.signatures import Alignment, MaskSays, Signature
 from selector.rules.conditions import Condition, tests
+from selector.rules.vocabulary import Value
 
 if TYPE_CHECKING:
     from torch import Tensor, device, dtype
 
     from backends.masks import Mask
-    from selector.rules.vocabulary import Value
     from selector.ruleset import RuleSet
     from selector.selecting import Selector
 
 _LENGTHS = ("seq_len_q", "seq_len_kv")
+_TRACED: Mapping[str, Value] = {"compile": True}
+"""What is known of a call that is being traced, whatever the caller says."""
 _BOUND = re.compile(r"[0-9]+")
 
 
@@ -107,6 +109,7 @@ class Chooser:
         causal: bool | Alignment | None,
         role: str,
         layer: tuple[tuple[str, Value], ...],
+        lse: bool = False,
     ) -> Plan:
         """Give the plan of a call that is being traced."""
         queries, keys = q.shape[1], k.shape[1]
@@ -127,6 +130,7 @@ class Chooser:
             bias is None or bias.dtype == q.dtype,
             causal,
             layer,
+            lse,
         )
         plan: Plan = getattr(self.plans, name)
         return plan
@@ -150,15 +154,17 @@ class Chooser:
         matches: bool,  # noqa: FBT001
         causal: bool | Alignment | None,  # noqa: FBT001
         layer: tuple[tuple[str, Value], ...],
+        lse: bool,  # noqa: FBT001
     ) -> str:
         """Choose while code is traced, and name the plan; a constant until one of the arguments is another one."""
         del epoch  # it is an argument so that newer rules compile the code anew
+        layer = tuple(sorted({**dict(layer), **_TRACED}.items()))
         marks = marks_of(self.selector.rules)
         queries = marks.example(exceeds_q, divided_q)
         keys = queries if equal else marks.example(exceeds_k, divided_k, other=queries)
         says = MaskSays(kind, per_head, matches)
-        signature = Signature(role, of, where, (heads, head_dim), kv_heads, (queries, keys), says, causal, layer)
-        plan = plan_of(self.selector, signature, self.options)
+        signature = Signature(role, of, where, (heads, head_dim), kv_heads, (queries, keys), says, causal, layer, lse)
+        plan = plan_of(self.selector, signature, self.options, _TRACED)
         if self.chose is not None:
             self.chose(plan)
         name = f"plan_{id(plan)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import nn
@@ -68,6 +68,7 @@ class Attention(nn.Module):
         self._calls: dict[int, tuple[Plan, int]] = {}
         self._chooser = Chooser(self.selector, options, self._compiled)
 
+    @overload
     def forward(
         self,
         q: Tensor,
@@ -76,15 +77,42 @@ class Attention(nn.Module):
         *,
         mask: Mask | MaskPlan | None = None,
         causal: bool | Alignment | None = None,
-    ) -> Tensor:
-        """Compute attention; tensors, mask and causal as in `selector.attention`."""
+        return_lse: Literal[False] = False,
+    ) -> Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | MaskPlan | None = None,
+        causal: bool | Alignment | None = None,
+        return_lse: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | MaskPlan | None = None,
+        causal: bool | Alignment | None = None,
+        return_lse: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Compute attention; tensors, mask, causal and `return_lse` as in `selector.attention`, errors too."""
         plain = described(mask)
         if torch.compiler.is_compiling():
-            plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls)
-            return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
-        signature = signature_of(q, k, v, mask=plain, causal=causal, role=self.role, layer=dict(self._of_calls))
-        plan = plan_of(self.selector, signature, self.options)
-        self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
+            plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=return_lse)
+        else:
+            layer = dict(self._of_calls)
+            signature = signature_of(q, k, v, mask=plain, causal=causal, role=self.role, layer=layer, lse=return_lse)
+            plan = plan_of(self.selector, signature, self.options)
+            self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
+        if return_lse:
+            return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
         return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
 
     def _compiled(self, plan: Plan) -> None:

@@ -22,7 +22,7 @@ from selector.serving import Serving
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from backends.interface import Causal, Kernel
+    from backends.interface import Causal, Kernel, LseKernel
     from backends.masks import Mask
     from backends.prepare import MaskPlan
 
@@ -39,8 +39,14 @@ class Plan:
     causal: Causal | None
     options: Mapping[str, object] | None = None
 
+    @property
+    def with_lse(self) -> Callable[..., tuple[Tensor, Tensor]]:
+        """The kernel's way to give the log-sum-exp, of a plan that was made for it."""
+        kernel: LseKernel = self.kernel  # type: ignore[assignment]  # `_kernel` has seen to it
+        return kernel.with_lse
 
-def plan_for(
+
+def plan_for(  # noqa: PLR0913 - the arguments of `attention`
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -50,16 +56,24 @@ def plan_for(
     selector: Selector | None = None,
     role: str = "self",
     options: Mapping[str, object] | None = None,
+    return_lse: bool = False,
     **layer: Value,
 ) -> Plan:
     """Give the plan that `attention` would use for these arguments, from the selector's memory where it has one."""
     mask = described(mask)
-    signature = signature_of(q, k, v, mask=mask, causal=causal, role=role, layer=layer)
+    signature = signature_of(q, k, v, mask=mask, causal=causal, role=role, layer=layer, lse=return_lse)
     return plan_of(selector or current(), signature, options)
 
 
-def plan_of(selector: Selector, signature: Signature, options: Mapping[str, object] | None = None) -> Plan:
+def plan_of(
+    selector: Selector,
+    signature: Signature,
+    options: Mapping[str, object] | None = None,
+    traced: Mapping[str, Value] | None = None,
+) -> Plan:
     """Give the plan for a signature, from the selector's memory where it has one.
+
+    `traced` are the facts of its layer that are known from tracing it.
 
     Raises `SelectionRefusedError` when the rules refuse it, `ValueError` for what fits no attention.
     """
@@ -74,7 +88,7 @@ def plan_of(selector: Selector, signature: Signature, options: Mapping[str, obje
         _check_options(options or {}, serving.rules)
         call = _call_facts(signature, alignment)
         request = _request(signature.role, dict(signature.layer), call, serving.rules)
-        origins = _origins(signature.role, signature.causal)
+        origins = _origins(signature.role, signature.causal) | dict.fromkeys(traced or (), "tracing")
         ask = functools.partial(selector.resolve, request, origins=origins, serving=serving)
         plan = _bind(ask, serving, call, str(signature.device), options or {})
         plan = serving.plans[signature, more] = replace(plan, causal=alignment, options=options)
@@ -91,12 +105,13 @@ def _check_options(options: Mapping[str, object], rules: RuleSet) -> None:
 
 def _call_facts(signature: Signature, alignment: Causal | None) -> dict[str, Value]:
     (heads, head_dim), (queries, keys) = signature.queries, signature.lengths
-    return {
+    facts: dict[str, Value] = {
         "dtype": str(signature.dtype).removeprefix("torch."), "seq_len_q": queries, "seq_len_kv": keys,
         "causal": alignment is not None, "causal_alignment": alignment, "head_dim": head_dim, "num_heads": heads,
         "num_kv_heads": signature.num_kv_heads, "mask": signature.mask.kind,
         "mask_per_head": signature.mask.per_head, "mask_matches_dtype": signature.mask.matches_dtype,
     }  # fmt: skip
+    return facts | {"lse": True} if signature.lse else facts
 
 
 def _request(role: str, layer: Mapping[str, Value], call: dict[str, Value], rules: RuleSet) -> Request:
@@ -189,6 +204,8 @@ def _kernel(
             if evidence.failed:
                 raise BindError(f"it fails the check of a first use: {evidence}")
         serving.kernels[key] = kernel
+    if call.get("lse") and not hasattr(kernel, "with_lse"):
+        raise BindError("`return_lse`: wanted a kernel that gives the log-sum-exp, got one that gives none")
     return kernel
 
 

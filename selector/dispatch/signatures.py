@@ -44,6 +44,8 @@ class Signature(NamedTuple):
     mask: MaskSays
     causal: bool | Alignment | None
     layer: tuple[tuple[str, Value], ...]
+    lse: bool = False
+    """Whether the log-sum-exp is asked for."""
 
 
 def signature_of(
@@ -55,15 +57,15 @@ def signature_of(
     causal: bool | Alignment | None,
     role: str,
     layer: Mapping[str, Value],
+    lse: bool = False,
 ) -> Signature:
     """Read the signature of a call off its tensors. Raises `ValueError` for tensors that are no attention's."""
     _check_ranks(q=q, k=k, v=v)
     _, seq_q, heads, head_dim = q.shape
     _, seq_kv, kv_heads, _ = k.shape
     words = tuple(sorted(layer.items(), key=str))
-    return Signature(
-        role, q.dtype, q.device, (heads, head_dim), kv_heads, (seq_q, seq_kv), said_by(mask, q.dtype), causal, words
-    )
+    said, lengths = said_by(mask, q.dtype), (seq_q, seq_kv)
+    return Signature(role, q.dtype, q.device, (heads, head_dim), kv_heads, lengths, said, causal, words, lse)
 
 
 def said_by(mask: Mask | None, of: dtype) -> MaskSays:

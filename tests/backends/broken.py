@@ -54,6 +54,17 @@ class Broken:
         return faulty
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A backend with no fault, whose kernel gives its output alone."""
+
+    name: str = "PLAIN"
+
+    def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
+        """Bind torch's kernel, whatever build is asked for, and hide what more it has."""
+        return torch_sdpa.BACKEND.bind(spec, replace(geometry, provider=None)).__call__
+
+
 def otherwise(change: Callable[[Call], Call]) -> Faulty:
     """The fault of computing another call."""
     return lambda kernel, call: change(call).of(kernel)
@@ -483,7 +494,12 @@ LSE_FAULTS: dict[str, tuple[Callable[[Tensor, Call], Tensor], set[str]]] = {
     "laid out as [batch, seq_q, heads]": (lambda lse, _: lse.transpose(1, 2).reshape(lse.shape), {"lse-layout"}),
     "of unscaled scores": (lambda _, c: lse_of(replace(c, scale=1.0)), {"lse"}),
     "of hidden keys too": (lambda _, c: lse_of(replace(c, mask=None)), {"lse-lengths"}),
-    "0 without keys": (lambda lse, _: lse.masked_fill(lse.isinf(), 0.0), {"lse-lengths"}),
+    "of keys behind the diagonal too": (lambda _, c: lse_of(replace(c, causal=None)), {"lse-causal"}),
+    "of padded queries": (
+        lambda lse, c: lse_of(replace(c, mask=queries_answered(c))) if isinstance(c.mask, KeyAndQueryPadding) else lse,
+        {"lse-padding"},
+    ),
+    "0 without keys": (lambda lse, _: lse.masked_fill(lse.isinf(), 0.0), {"lse-lengths", "lse-causal"}),
     "+inf without keys": (lambda lse, _: lse.abs(), {"lse-lengths"}),
     "a trailing dimension": (lambda lse, _: lse[..., None], {"lse"}),
 }

@@ -143,7 +143,7 @@ def bind_prepared(sizes: Sizes) -> SdpaKernel:
     kernel = CudnnAttention(trial=lambda _: None).bind({}, replace(sizes.geometry, dtype="bfloat16", device="cuda"))
     assert isinstance(kernel, SdpaKernel)
     dispatcher = bind_dispatcher(sizes)
-    return replace(kernel, bound=dispatcher.bound, launch=dispatcher.launch)
+    return replace(kernel, bound=dispatcher.bound, launch=dispatcher.launch, lse_launch=dispatcher.lse_launch)
 
 
 BINDERS: dict[str, Callable[[Sizes], SdpaKernel]] = {

@@ -16,7 +16,7 @@ from backends.conformance import ALL, FULL, OUTCOMES, TOLERANCES, Call, Check, R
 from backends.conformance.checking import described, tolerance_of
 from backends.flash_attn import FlashAttention
 from backends.interface import Backend, BindError, CallRefused, Geometry
-from tests.backends.broken import FAULTS, LSE_FAULTS, Broken, WithLse, refusing
+from tests.backends.broken import FAULTS, LSE_FAULTS, Broken, Plain, WithLse, refusing
 from tests.backends.fakes.flash_packages import ALL as FLASH
 from tests.backends.fakes.flash_packages import ON_CPU, only
 from tests.backends.fakes.flashinfer_binding import PROVIDERS, flashinfer_backend, trtllm_backend
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HALF = Geometry(64, 4, 2, "bfloat16", "cpu")
 EQUAL = replace(HALF, num_kv_heads=4)
 NAMES = [check.name for check in ALL]
-LSE = {"lse", "lse-layout", "lse-lengths"}
+LSE = {"lse", "lse-layout", "lse-lengths", "lse-padding", "lse-causal"}
 
 
 def only_checks(names: set[str]) -> list[Check]:
@@ -143,11 +143,10 @@ HEADS = [(4, 4), (1, 1), (8, 1), (6, 3), (3, 3)]
     ids=lambda geometry: f"{short(geometry)}-{geometry.num_heads}",
 )
 def test_the_dispatcher_passes_everything(geometry: Geometry) -> None:
-    """But for the log-sum-exp, which it does not give."""
+    """In every precision."""
     report = run(torch_sdpa.BACKEND, {}, geometry)
 
-    assert {result.check for result in report.results if result.outcome == "refused"} == LSE
-    assert report.counts == {"passed": len(ALL) - 3, "failed": 0, "refused": 3, "cannot bind": 0}
+    assert report.counts == {"passed": len(ALL), "failed": 0, "refused": 0, "cannot bind": 0}
 
 
 INT8, FP8 = {"quant": {"dtype_qk": "int8"}}, {"quant": {"dtype_qk": "fp8_e4m3"}}
@@ -178,6 +177,9 @@ FAKES_BOUND: dict[str, Bound] = {
 }
 
 
+WITHOUT_LSE = {"sage 1", "sage 3", "trtllm, int8", "trtllm, fp8"}
+
+
 @pytest.mark.filterwarnings("ignore:.*such calls are not quantised")
 @pytest.mark.parametrize("name", FAKES_BOUND)
 def test_an_adapter_passes_or_refuses(name: str) -> None:
@@ -187,6 +189,9 @@ def test_an_adapter_passes_or_refuses(name: str) -> None:
     assert report.failed == ()
     assert report.counts["passed"] >= 26
     assert all(result.got for result in report.results)
+    given = {result.check for result in report.results if result.outcome == "passed"} & LSE
+    assert (given >= {"lse", "lse-layout", "lse-lengths"}) == (name not in WITHOUT_LSE)
+    assert bool(given) == (name not in WITHOUT_LSE)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +375,7 @@ def test_a_failure_says_what_the_kernel_does() -> None:
 @pytest.mark.parametrize(
     ("backend", "reason"),
     [
-        (torch_sdpa.BACKEND, "refused: `with_lse`: wanted a kernel that has it, got one that gives no log-sum-exp"),
+        (Plain(), "refused: `with_lse`: wanted a kernel that has it, got one that gives no log-sum-exp"),
         (Unbound(BindError("no GPU")), "cannot bind: no GPU"),
     ],
     ids=["refused", "cannot bind"],

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from backends import _flash_providers, masks, prepare_mask
+from backends import masks, prepare_mask
 from backends._flash import FlashKernel
-from backends._flash_providers import Functions
+from backends._flash_operators import Functions, number_of
 from backends.interface import CallRefused
 from tests.backends.cases import MASKS, Sizes
 from tests.backends.fakes.flash_packages import bind
@@ -49,8 +49,8 @@ class Recorder:
     def kernel(self) -> FlashKernel:
         """Bound to these functions."""
         kernel = bind("fa2", SIZES)
-        _flash_providers._BOUND.append(Functions(self.dense, self.varlen))
-        return replace(kernel, build=replace(kernel.build, number=len(_flash_providers._BOUND) - 1))
+        number = number_of(Functions(self.dense, self.varlen))
+        return replace(kernel, build=replace(kernel.build, number=number))
 
 
 DENSE: list[tuple[str, Mask | None, Causal | None, int, int, int, bool]] = [

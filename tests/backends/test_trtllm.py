@@ -17,6 +17,7 @@ from backends.trtllm import TrtllmAttention
 from tests.backends.cases import ALIGNMENTS, MASKS, Sizes
 from tests.backends.fakes import flashinfer_trtllm as fake
 from tests.backends.fakes.flashinfer_binding import TRTLLM, bind_trtllm, trtllm_backend
+from tests.backends.fakes.flashinfer_numbers import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +161,7 @@ def test_a_sequence_of_one_block_is_quantised() -> None:
 
 def oldest(*, return_lse: bool, **options: object) -> Tensor:
     """A version without options for empty sequences, scales of blocks and skipping."""
-    return fake.trtllm_ragged_attention_deepseek(return_lse=return_lse, **options)  # type: ignore[arg-type]
+    return alone(fake.trtllm_ragged_attention_deepseek(return_lse=return_lse, **options))  # type: ignore[arg-type]
 
 
 def mirrored(
@@ -171,10 +172,12 @@ def mirrored(
     assert kv_seq_lens_cpu is not None
     assert int(q_seq_lens_cpu.sum()) == options["query"].shape[0]  # type: ignore[attr-defined]
     assert int(kv_seq_lens_cpu.sum()) == options["key"].shape[0]  # type: ignore[attr-defined]
-    return fake.trtllm_ragged_attention_deepseek(
-        q_seq_lens_cpu=q_seq_lens_cpu,
-        kv_seq_lens_cpu=kv_seq_lens_cpu,
-        **options,  # type: ignore[arg-type]
+    return alone(
+        fake.trtllm_ragged_attention_deepseek(
+            q_seq_lens_cpu=q_seq_lens_cpu,
+            kv_seq_lens_cpu=kv_seq_lens_cpu,
+            **options,  # type: ignore[arg-type]
+        )
     )
 
 

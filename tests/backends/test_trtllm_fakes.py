@@ -12,6 +12,7 @@ from backends import masks
 from backends.reference import attention
 from tests.backends.cases import Sizes
 from tests.backends.fakes import flashinfer_trtllm as fake
+from tests.backends.fakes.flashinfer_numbers import alone
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +30,7 @@ def direct(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[list[int], list[int]]
         "batch_size": len(lengths[0]), "window_left": -1, "cum_seq_lens_q": offsets[0], "cum_seq_lens_kv": offsets[1],
         "enable_pdl": None, "is_causal": False, "return_lse": False, "skip_all_rows_active_check": True,
     }  # fmt: skip
-    return fake.trtllm_ragged_attention_deepseek(**(arguments | options))[None]  # type: ignore[arg-type]
+    return alone(fake.trtllm_ragged_attention_deepseek(**(arguments | options)))[None]  # type: ignore[arg-type]
 
 
 def distance(out: Tensor, expected: Tensor) -> float:

@@ -22,6 +22,8 @@ NOT_FOUND = (
     "provider/flashinfer-named-fa3: backend",  # these three ask for a config that belongs to the backend alone
     "provider/flashinfer-named-cute-dsl: backend",
     "provider/flashinfer-mixed-types",
+    "call/trtllm-log-sum-exp: backend",  # as does this one,
+    "call/trtllm-log-sum-exp: quant.dtype_qk-skip_softmax",  # and here a config that asks for one of the two
     "call/sage-3-gqa",  # and these two are said to be unreachable in `rules/tests/call.yaml`
     "call/cannot",
 )

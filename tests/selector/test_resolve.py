@@ -1184,6 +1184,11 @@ def of_cases() -> Iterator[Decision]:
     yield decide(HOME["FLASHINFER_ATTN"], {"call": per_head}, backend="FLASHINFER_ATTN")
     other_bias = {"mask": "additive", "mask_matches_dtype": False}
     yield decide(HOME["CUDNN_ATTN"], {"call": other_bias}, backend="CUDNN_ATTN")
+    lse = SIZED | {"call": {"mask": "none", "lse": True}}
+    yield decide(cuda("sm_90", SAGE1), lse, backend="SAGE_ATTN")
+    yield decide(
+        HOME["TRTLLM_ATTN"], lse, config={"default": {"backend": "TRTLLM_ATTN", "quant": {"dtype_qk": "int8"}}}
+    )
     yield decide(CPU, {"num_heads": 10, "num_kv_heads": 4, "call": {"mask": "none"}})
     yield decide(cuda("sm_90", FA2), {"role": "ltx2.connector"}, config={"per_role": {"self": "FLASH_ATTN"}})
     yield decide(cuda("sm_90", FA2), {"role": "x"}, config={"per_role": {"x": "FLASH_ATTN"}})

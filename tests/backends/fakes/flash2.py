@@ -1,4 +1,7 @@
-"""`flash_attn` 2.8 in signature and habit: dropout is the fourth argument, and one tensor comes back."""
+"""`flash_attn` 2.8 in signature and habit: dropout is the fourth argument, and one tensor comes back.
+
+The logarithm of a query's weights is inf, and not -inf, where it sees no key.
+"""
 # ruff: noqa: FBT002 - the signatures are the package's
 
 from __future__ import annotations
@@ -60,4 +63,4 @@ def flash_attn_varlen_func(
 def answer(out: Tensor, lse: Tensor, dropout_p: float, probabilities: bool) -> Tensor | tuple[Tensor, Tensor, None]:
     """With dropout something else, as visibly as can be."""
     out = torch.nn.functional.dropout(out, dropout_p) if dropout_p else out
-    return (out, lse, None) if probabilities else out
+    return (out, lse.masked_fill(lse.isneginf(), float("inf")), None) if probabilities else out

@@ -10,7 +10,7 @@ import torch
 from backends._flash import Family, FlashKernel
 from backends._flash_providers import Packages
 from backends.flash_attn import FlashAttention
-from tests.backends.fakes import flash2, flash3, flash3_forward, flash3_older, flash4
+from tests.backends.fakes import flash2, flash2_older, flash3, flash3_forward, flash3_older, flash4
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ ALL: Mapping[str, tuple[str, str, ModuleType]] = {
     "fa3, older": ("fa3", "flash_attn_interface", flash3_older),
     "fa3, forward alone": ("fa3", "fa3_fwd_interface", flash3_forward),
     "fa2": ("fa2", "flash_attn", flash2),
+    "fa2, older": ("fa2", "flash_attn", flash2_older),
 }
 """Each fake by a name: its provider, and the module in whose place it stands."""
 

@@ -28,6 +28,12 @@ def weights_to_output(scores: Tensor, values: Tensor, scale: float, hidden_score
     return weights @ values / total, lse[..., 0]
 
 
+def alone(answer: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """The output of a call that asks for nothing else."""
+    assert isinstance(answer, Tensor)
+    return answer
+
+
 def by_head(tokens: Tensor, heads: int) -> Tensor:
     """Tokens `[tokens, kv_heads, head_dim]` as `[heads, tokens, head_dim]` in float32, each KV head for its group."""
     return tokens.float().transpose(0, 1).repeat_interleave(heads // tokens.shape[1], dim=0)

@@ -160,7 +160,7 @@ class BatchPrefillWithRaggedKVCacheWrapper:
         return_lse: bool = False,
         enable_pdl: bool | None = None,
         kv_cache_sf: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned requests."""
         if (q.dtype, k.dtype) != self.types:
             raise ValueError(f"The dtype of q {q.dtype} does not match the q_data_type specified in plan function.")
@@ -171,17 +171,18 @@ class BatchPrefillWithRaggedKVCacheWrapper:
             raise NotImplementedError("cute-dsl backend does not support FP8 scale parameters")
         values = v if self.backend == "cute-dsl" else read_as(v, k.dtype)
         result = torch.full_like(q, float("nan"))
+        logs = torch.full(q.shape[:2], float("nan"))
         requests = zip(self._requests(self.starts_q), self._requests(self.starts_k), strict=True)
         flat = 0
         for (q0, q1), (k0, k1) in requests:
             if q1 > q0 and k1 > k0:
                 bits = None if self.mask is None else packbits(self.mask.reshape(-1)[flat:])
-                result[q0:q1] = self._one(q[q0:q1], k[k0:k1], values[k0:k1], bits)
+                result[q0:q1], logs[q0:q1] = self._one(q[q0:q1], k[k0:k1], values[k0:k1], bits)
             flat += (q1 - q0) * (k1 - k0)
-        return result
+        return (result, logs) if return_lse else result
 
-    def _one(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None) -> Tensor:
-        return _attend(q, k, v, bits=bits, causal=self.causal, sm_scale=self.sm_scale, backend=self.backend)[0]
+    def _one(self, q: Tensor, k: Tensor, v: Tensor, bits: Tensor | None) -> tuple[Tensor, Tensor]:
+        return _attend(q, k, v, bits=bits, causal=self.causal, sm_scale=self.sm_scale, backend=self.backend)
 
     @staticmethod
     def _requests(starts: list[int]) -> list[tuple[int, int]]:

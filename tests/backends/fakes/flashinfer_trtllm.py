@@ -2,11 +2,12 @@
 
 Habits: lengths are read as int32 without a look at their type; the query's strides are ignored; a workspace that is not
 zero spoils the output; a sequence without keys is never written where the caller has said that there is none; a
-sequence shorter than a block of keys is not finite once quantised.
+sequence shorter than a block of keys is not finite once quantised; the log-sum-exp has base 2, `[tokens, heads]`.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
@@ -35,7 +36,7 @@ def trtllm_ragged_attention_deepseek(
     num_elts_per_sage_attn_blk: tuple[int, int, int, int] = (0, 0, 0, 0), backend: str = "trtllm-gen",
     q_seq_lens_cpu: Tensor | None = None, kv_seq_lens_cpu: Tensor | None = None, use_fp16_softmax: bool | None = None,
     uses_spcompress: bool | None = None, skip_all_rows_active_check: bool = False,  # noqa: FBT002 - as the real one
-) -> Tensor:  # fmt: skip
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Requests laid end to end, `[tokens, heads, head_dim]`."""
     dims = (query.shape[2], key.shape[2], value.shape[2])
     assert dims in {(192, 192, 128), (128, 128, 128), (256, 256, 256)}, f"Unsupported head dimensions: {dims}"
@@ -51,28 +52,34 @@ def trtllm_ragged_attention_deepseek(
     query = query.as_strided(query.shape, (query.shape[1] * query.shape[2], query.shape[2], 1))
     starts_q, starts_k, lengths = (integers(x) for x in (cum_seq_lens_q, cum_seq_lens_kv, seq_lens))
     q, k, v = _real_numbers((query, key, value), (starts_q, starts_k), sage_attn_sfs, num_elts_per_sage_attn_blk)
-    result = torch.full(query.shape, float("nan"))
+    result, logs = torch.full(query.shape, float("nan")), torch.full(query.shape[:2], float("nan"))
     threshold = (skip_softmax_threshold_scale_factor or 0.0) / max_kv_len
     for i in range(batch_size):
         own_q, own_k = slice(starts_q[i], starts_q[i + 1]), slice(starts_k[i], starts_k[i] + lengths[i])
         if not skip_all_rows_active_check and lengths[i] == 0:
             result[own_q] = 0.0
         elif lengths[i] >= num_elts_per_sage_attn_blk[1]:
-            one = _one(q[own_q], k[own_k], v[own_k], causal=is_causal, scale=bmm1_scale, threshold=threshold)
+            one, logs[own_q] = _one(
+                q[own_q], k[own_k], v[own_k], causal=is_causal, scale=bmm1_scale, threshold=threshold
+            )
             result[own_q] = one * bmm2_scale
-    result = result + float(workspace_buffer.any())
-    return result.to(torch.bfloat16)
+    result = (result + float(workspace_buffer.any())).to(torch.bfloat16)
+    return (result, logs) if return_lse else result
 
 
-def _one(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, scale: float, threshold: float) -> Tensor:
-    """One request: the softmax over the keys that are left once tiles are dropped, which is what streaming gives."""
+def _one(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, scale: float, threshold: float) -> tuple[Tensor, Tensor]:
+    """One request: the softmax over the keys that are left once tiles are dropped, which is what streaming gives.
+
+    And the logarithm of each query's weights, to base 2.
+    """
     heads = q.shape[1]
     scores = by_head(q, heads) @ by_head(k, heads).transpose(1, 2) * scale
     if causal:
         scores = scores.masked_fill(causal_hidden(q.shape[0], k.shape[0]), float("-inf"))
     if threshold > 0:
         scores = torch.stack([_dropped(head, threshold) for head in scores])
-    return (scores.softmax(dim=-1) @ by_head(v, heads)).transpose(0, 1)
+    logs = scores.logsumexp(dim=-1).T / math.log(2)
+    return (scores.softmax(dim=-1) @ by_head(v, heads)).transpose(0, 1), logs
 
 
 def _dropped(scores: Tensor, threshold: float) -> Tensor:

@@ -37,10 +37,14 @@ HALF_VALUES = {"sm80", "sm86"}
 
 @dataclass(frozen=True)
 class Sage2:
-    """The package on one architecture; `set_device` makes a device the current one."""
+    """The package on one architecture; `set_device` makes a device the current one.
+
+    Releases that do not `correct` it give the logarithm of the weights of keys without their mean.
+    """
 
     arch: str = "sm90"
     set_device: Callable[[torch.device], object] = repr
+    corrects: bool = True
 
     def sageattn(
         self,
@@ -94,6 +98,8 @@ class Sage2:
         values = pad(grouped(v, heads), tail, value=float("nan") if self.arch == "sm80" else 0.0)
         out = self._weighted(p, values, block) / total
         lse = (torch.log2(total) + top).squeeze(-1) / LOG2_E
+        if not self.corrects:
+            return out, lse
         return out, lse + (q.float() @ grouped(mean, heads).float().transpose(2, 3)).squeeze(-1) * scale
 
     def _weighted(self, p: Tensor, v: Tensor, block: int) -> Tensor:

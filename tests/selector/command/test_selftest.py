@@ -18,7 +18,7 @@ from selector import Selector
 from selector.command import selftest as command
 from selector.dispatch.selftest import Asked, Checked, Selftest, Unusable, on_device, selftest, usable
 from selector.ruleset import shipped
-from tests.backends.broken import FAULTS, Broken
+from tests.backends.broken import FAULTS, Broken, Plain
 from tests.backends.fakes import flash2, flash3_forward
 from tests.backends.fakes.flash_packages import ON_CPU, packages
 from tests.selector.command.runs import ask
@@ -166,8 +166,9 @@ def test_a_gpu_machine_is_seen_from_its_cpu() -> None:
 # --- the command ---
 
 
-def test_the_table_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_and_a_summary(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for all geometries that came to the same; the status is 0."""
+    monkeypatch.setattr("backends.registry.load", Plain)
     ran = ask(capsys, "selftest", *SHORT, "--check", "lse", "--check", "no-batch", "--device", "cpu")
 
     assert (ran.status, ran.err) == (0, "")
