@@ -1,8 +1,8 @@
 """What a benchmark measured: medians, their spread, ratios to others of the same run, and comparison with a baseline.
 
-Every benchmark that holds a promise gives `main` here a function that measures. Its command then prints a table, writes it
-with ``--json FILE`` or ``--markdown FILE``, and with ``--compare [FILE]`` fails where a ratio has grown by more than a
-third over the baseline (``benchmarks/baselines/NAME.json``), or is over the most that is promised. Times alone never
+Every benchmark that holds a promise gives `main` here a function that measures. Its command then prints a table, writes
+it with ``--json FILE`` or ``--markdown FILE``, and with ``--compare [FILE]`` fails where a ratio has grown by more than
+a third over the baseline (``benchmarks/baselines/NAME.json``), or is over the most that is promised. Times alone never
 fail: they are the machine's.
 """
 
@@ -48,7 +48,7 @@ class Figure:
         return self.most is None or (self.median if self.ratio is None else self.ratio) <= self.most
 
 
-def figure(  # noqa: PLR0913 - the fields of a figure
+def figure(
     name: str,
     samples: Sequence[float],
     unit: str,
