@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from selector.analysis.lint import written
 from selector.ruleset import RuleSet
@@ -26,19 +27,16 @@ def beside(old: RuleSet, new: RuleSet) -> Iterator[str]:
 
 
 def _entries(rules: RuleSet, kind: str) -> Iterator[tuple[str, object]]:
-    node = rules.content[kind].value
-    section = node.get(kind) if isinstance(node, dict) else None
-    if section is None:
+    """Give what there is of a kind by its names; a warning without an id goes by its number."""
+    content: Any = rules.content[kind].plain()
+    entries = content[kind]
+    if isinstance(entries, dict):
+        yield from entries.items()
         return
-    if isinstance(section.value, dict):
-        yield from ((name, child.plain()) for name, child in section.value.items())
-    elif isinstance(section.value, list):
-        for at, child in enumerate(section.value):
-            plain = child.plain()
-            names = plain.get("names", [plain.get("id", at)]) if isinstance(plain, dict) else [at]
-            yield from ((str(name), plain) for name in (names if isinstance(names, list) else [names]))
+    for at, entry in enumerate(entries):
+        for name in entry.get("names", [entry.get("id", str(at))]):
+            yield name, entry
 
 
 def _cautions(rules: RuleSet, name: str) -> object:
-    backend = rules.backends.get(name)
-    return None if backend is None else [(written(one.when), one.warn) for one in backend.unverified]
+    return [(written(one.when), one.warn) for one in rules.backends[name].unverified]

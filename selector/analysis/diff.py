@@ -99,18 +99,17 @@ def _table(name: str, old: RuleSet, new: RuleSet, steps: int) -> TableDiff:
 
 
 def _compared(before: Table, after: Table, old: RuleSet, new: RuleSet, steps: int) -> TableDiff:
-    abilities = [rules.abilities.get(table.targets, {}) for rules, table in ((old, before), (new, after))]
-    signed = [_signed(table, able) for table, able in zip((before, after), abilities, strict=True)]
+    asking = [(table, rules.abilities.get(table.targets, {})) for rules, table in ((old, before), (new, after))]
+    signed = [_signed(table, able) for table, able in asking]
     stays = _stable(*signed)
     if all(len(stays) == len(rows) for rows in signed) and before.requires == after.requires:
         return TableDiff(before.name, ())
     words = _union(old.vocabulary, new.vocabulary)
-    asked = [test for table, able in zip((before, after), abilities, strict=True)
-             for test in asked_by(table, able, words)]  # fmt: skip
+    asked = [test for table, able in asking for test in asked_by(table, able, words)]
     known = known_in(before, old.vocabulary) & known_in(after, new.vocabulary)
     space = make_space(asked, words, known, engine=False)
-    sides = [regions_of(table, able, words, space) for table, able in zip((before, after), abilities, strict=True)]
-    wins = list(_edited(sides, signed, stays, abilities))
+    sides = [regions_of(table, able, words, space) for table, able in asking]
+    wins = list(_edited(sides, signed, stays, [able for _, able in asking]))
     budget, found, whole = Budget(steps), dict[_Pair, list[Box]](), list[Wins]()
     for one in wins:
         try:
@@ -156,7 +155,7 @@ def _differing(own: Regions, other: Regions, at: int, mine: Sequence[object], th
     if to is None:
         return list(own.held[at])
     before = set(mine[:at])
-    ahead = [box for it, held in zip(theirs[:to], other.held[:to], strict=True) if it not in before for box in held]
+    ahead = [box for at, it in enumerate(theirs[:to]) if it not in before for box in other.held[at]]
     found = [piece for box in own.held[at] for piece in _outside(box, other.held[to])]
     found += [shared for box in own.held[at] for one in ahead if (shared := meet(box, one)) is not None]
     return found
@@ -212,17 +211,18 @@ def _first(wins: Wins, winners: Iterable[int | None]) -> Box | None:
 
 
 def _told_here(domain: Sequence[Box], table: Table, abilities: Sequence[Abilities], space: Space) -> Iterator[Box]:
-    """Leave out, for tables that are asked about a backend that was chosen, what changes who can be chosen.
+    """Leave out, for tables in which a row runs whatever backend was chosen, what changes who can be chosen.
 
-    That is told where it is chosen; here only situations count in which both sets let the backend run.
+    That is told where it is chosen; here only situations count in which both sets let the backend run. A table that
+    only asks which backend it is (that of the providers) is told whole.
     """
     where, able = Where(space), list[Box]()
-    names = [test for test in space.tests if test.fact == _NAMED and test.op == "equals" and not test.place.file]
+    names = [test for test in space.tests if test.fact == _NAMED and not test.place.file]
     if table.name == _CHOOSING:  # a backend that one set alone knows is told beside, as nobody else could name it
-        alone = [box for test in names if _knowing(test, abilities) == 1 for box in where.holds(test)]
+        alone = [box for test in names if _known_to_one(test, abilities) for box in where.holds(test)]
         yield from (piece for box in domain for piece in _outside(box, alone))
         return
-    if _NAMED not in table.requires or not abilities[0]:
+    if not names or not all(abilities) or _NAMED not in table.requires:
         yield from domain
         return
     for test in names:
@@ -235,9 +235,10 @@ def _told_here(domain: Sequence[Box], table: Table, abilities: Sequence[Abilitie
     yield from where.both(domain, able)
 
 
-def _knowing(test: Test, abilities: Sequence[Abilities]) -> int:
-    """Count the sets that know the backend which a test names."""
-    return sum(str(test.mentions[0]) in side for side in abilities)
+def _known_to_one(test: Test, abilities: Sequence[Abilities]) -> bool:
+    """Whether only one of two sets knows the backend that a test names."""
+    name = str(test.mentions[0])
+    return (name in abilities[0]) != (name in abilities[1])
 
 
 def _signed(table: Table, abilities: Abilities) -> list[object]:
@@ -248,7 +249,7 @@ def _signed(table: Table, abilities: Abilities) -> list[object]:
 
 
 def _does(row: Row) -> tuple[object, ...]:
-    target = "" if row.action == "refuse" else row.target  # the words of a refusal are no other decision
+    target = None if row.action == "refuse" else row.target  # the words of a refusal are no other decision
     return (row.action, target, row.transform, tuple(sorted(row.redecide.items())))
 
 
@@ -281,7 +282,7 @@ def _changes(
 ) -> Iterator[Change]:
     """Join and sort the parts, and tell each."""
     before, after = sides[0].table, sides[1].table
-    for one, two in sorted(found, key=lambda rows: tuple(-1 if row is None else row for row in rows)):
+    for one, two in sorted(found, key=lambda rows: [[] if row is None else [row] for row in rows]):
         for box in sorted(merged(found[one, two]), reverse=True):
             rows = tuple(None if at is None else table.rows[at] for table, at in ((before, one), (after, two)))
             yield Change(

@@ -25,7 +25,7 @@ def on_machine(table: TableDiff, machine: Mapping[str, Value], vocabulary: Vocab
     space = table.space
     if space is None:
         return []
-    own = {fact.name for fact in vocabulary.group.get("machine", ())}
+    own = {fact.name for fact in vocabulary.group["machine"]}
     box = tuple(_possible(space, at, machine, own) for at in range(len(space.variables)))
     return [change for change in table.changes if meet(change.box, box) is not None]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selector.analysis.boxes import Budget, Index, meet, minus, without
 from selector.analysis.regions import Regions
-from selector.analysis.space import Box
+from selector.analysis.space import Box, bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Wins:
             taken.append(box)
 
     def _answered(self, piece: Box, budget: Budget) -> Iterator[tuple[int | None, Box]]:
-        for winner, shared in _winners(self.other.index, piece, budget):
+        everything = self.other.index.below(len(self.other.held))
+        for winner, shared in _winners(self.other.index, piece, everything, budget):
             if winner not in self.passed:
                 yield winner, shared
 
@@ -71,18 +72,17 @@ def joint(one: Index, other: Index) -> Index:
     return Index([*one.boxes, *other.boxes], [*one.owners, *other.owners])
 
 
-def _winners(index: Index, box: Box, budget: Budget) -> Iterator[tuple[int | None, Box]]:
-    """Cut a box into parts, each with the row that wins in all of it, or None where no row holds."""
+def _winners(index: Index, box: Box, among: int, budget: Budget) -> Iterator[tuple[int | None, Box]]:
+    """Cut a box into parts, each with the row that wins in all of it, or None where none of the boxes `among` is."""
     waiting = [box]
-    everything = (1 << len(index.boxes)) - 1
     while waiting:
         here = waiting.pop()
         budget.spend()
-        touching = index.touching(here, everything)
+        touching = index.touching(here, among)
         if not touching:
             yield None, here
             continue
-        number = (touching & -touching).bit_length() - 1
+        number = next(bits(touching))
         shared = meet(here, index.boxes[number])
         if shared is not None:
             yield index.owners[number], shared

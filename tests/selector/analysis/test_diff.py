@@ -41,6 +41,7 @@ CASES: Mapping[str, Mapping[str, str]] = {
         "packages.sageattention: present}}}\n"
     },
     "a set widened": {"vocabulary.yaml": "sets: {blackwell_class: {add: [sm_13x]}}\n"},
+    "a provider row gone": {"e.yaml": "table: provider\nedits:\n  - {id: hopper-fa3, disable: true, because: x}\n"},
     "a call row gone": {"e.yaml": "table: call\nedits:\n  - {id: one-key, disable: true, because: x}\n"},
 }
 
@@ -90,7 +91,7 @@ def test_a_decision_changes_in_the_regions_that_are_told_and_nowhere_else(tmp_pa
             here, facts = point(table.space, box, chance)
             told = [change for change in table.changes if within(here, change.box)]
             before, after = winner(old, table.table, facts), winner(new, table.table, facts)
-            if table.table in ("platform_default", "explicit"):
+            if table.table in ("platform_default", "explicit", "provider"):
                 assert bool(told) == (does(before) != does(after)), facts
             for change in told:
                 assert change.rows == (before.id if before else None, after.id if after else None)
