@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from selector.faults import Fault, Path, typed, unknown_key, unknown_keys, wrong_type
@@ -54,6 +54,24 @@ def read_machine(
         faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
     faults += _other_faults(value, path)
     faults += _pattern_faults({name: item for name, item in flat.items() if name not in of_device}, own, path)
+    return faults, flat
+
+
+def plain_facts(
+    value: object, vocabulary: Vocabulary, required: Iterable[str] = ()
+) -> tuple[list[Fault], dict[str, Value]]:
+    """Check facts that are flat already, by their names; what is required has to be known."""
+    if not isinstance(value, Mapping):
+        return [wrong_type((), "a mapping of facts", value)], {}
+    faults = unknown_keys((), value, vocabulary.facts)
+    flat = _values(
+        {name: item for name, item in value.items() if name in vocabulary.facts}, vocabulary.facts, (), faults
+    )
+    wrong = {fault.path[0] for fault in faults if fault.path}
+    for name in required:
+        if name not in flat and name not in wrong:
+            message = f"`{name}`: wanted a value, for the table decides nothing without it, got none"
+            faults.append(Fault((name,), "missing-fact", message))
     return faults, flat
 
 
