@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from selector.analysis.space import Box, bits
+from selector.analysis.space import Box, bits, lowest
 
 STEPS = 20_000
 _MOST_SHORT = 3
@@ -82,19 +82,17 @@ def disjoint(boxes: Iterable[Box], budget: Budget) -> list[Box]:
 
 def merged(boxes: Sequence[Box]) -> list[Box]:
     """Join boxes that differ in one variable alone, until none are left to join; they must not overlap."""
-    found = list(dict.fromkeys(boxes))
-    width = len(found[0]) if found else 0
-    joined = True
-    while joined:
-        joined = False
-        for at in range(width):
-            groups: dict[tuple[int, ...], int] = {}
+    if not boxes:
+        return []
+    before, found = list[Box](), list(dict.fromkeys(boxes))
+    while len(found) != len(before):
+        before = found
+        for at in range(len(boxes[0])):
+            groups: dict[Box, int] = {}
             for box in found:
-                rest = (*box[:at], 0, *box[at + 1 :])
+                rest = box[:at] + box[at + 1 :]
                 groups[rest] = groups.get(rest, 0) | box[at]
-            if len(groups) < len(found):
-                found = [(*rest[:at], mask, *rest[at + 1 :]) for rest, mask in groups.items()]
-                joined = True
+            found = [(*rest[:at], mask, *rest[at:]) for rest, mask in groups.items()]
     return found
 
 
@@ -205,7 +203,7 @@ class Index:
                 reached[count] |= reached[count - 1] & short
             reached[0] |= short
         few = next((found for more in reached if (found := among & ~more)), among)
-        best = (few & -few).bit_length() - 1
+        best = lowest(few)
         if len(self.boxes) <= _FEW:  # where there is time, what leaves least makes for fewer parts
             best = min(bits(few), key=lambda number: self._outside(box, number))
         return best, bool(among & ~reached[0])

@@ -147,7 +147,7 @@ class Combinations:
         for value in values:
             fits = {fact.name, *(other.name for other in compared.facts if other.misfit(value) is None)}
             vector = tuple([test.holds({test.fact: value}) for test in asked if test.fact in fits])
-            alike.setdefault((type(value), value == 0, frozenset(fits), vector), []).append(value)
+            alike.setdefault((type(value), not value, frozenset(fits), vector), []).append(value)
         for found in alike.values():
             yield from sorted(found, key=_plainest)[: compared.copies]
 
@@ -164,7 +164,7 @@ class Combinations:
         if more or len(base) != 2:  # noqa: PLR2004 - two numbers that are compared with nothing else
             raise TooManyError(f"`{first}` and `{second}` are compared in more ways than are enumerated")
         marks, divisors = marks_of(self.tests)
-        marks |= self.compared(base[0]).marks
+        marks = marks.union(*(self.compared(fact).marks for fact in base))
         lines = [self.by_answers(self.vocabulary.facts[name], marks, divisors) for name in (first, second)]
         for ones, others in itertools.product(*lines):
             for relate in (divisible, indivisible):

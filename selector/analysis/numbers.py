@@ -51,7 +51,7 @@ def line_of(marks: Iterable[int], divisors: Iterable[int], least: int | None) ->
         raise TooManyError(f"the divisors {listed} have no common multiple below {MOST_PERIOD}")
     patterns: dict[tuple[bool, ...], set[int]] = {}
     for number in range(period):
-        patterns.setdefault(tuple(number % divisor == 0 for divisor in asked), set()).add(number)
+        patterns.setdefault(tuple(not number % divisor for divisor in asked), set()).add(number)
     points = sorted({mark for mark in marks if least is None or mark >= least})
     pieces: list[tuple[int, int | None, int]] = []
     start = least

@@ -106,6 +106,11 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
+def lowest(mask: int) -> int:
+    """Give the number of the lowest bit that is set, quickly however long the mask is."""
+    return (mask ^ (mask - 1)).bit_length() - 1
+
+
 def _length(facts: Mapping[str, Value]) -> int:
     return len(facts)
 

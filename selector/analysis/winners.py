@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selector.analysis.boxes import Budget, Index, meet, minus, without
 from selector.analysis.regions import Regions
-from selector.analysis.space import Box, bits
+from selector.analysis.space import Box, lowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _winners(index: Index, box: Box, among: int, budget: Budget) -> Iterator[tup
         if not touching:
             yield None, here
             continue
-        number = next(bits(touching))
+        number = lowest(touching)
         shared = meet(here, index.boxes[number])
         if shared is not None:
             yield index.owners[number], shared

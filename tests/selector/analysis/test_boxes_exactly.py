@@ -29,6 +29,21 @@ def test_a_budget_takes_the_steps_that_are_spent() -> None:
         budget.spend(3)
 
 
+def test_what_a_part_of_a_budget_takes_the_whole_loses_too() -> None:
+    """Whichever ends first ends both."""
+    whole = Budget(5)
+    part = whole.part(3)
+    part.spend(2)
+
+    assert (part.left, whole.left) == (1, 3)
+    with pytest.raises(BudgetError):
+        part.spend(2)
+    other = whole.part(9)
+    other.spend(3)
+    with pytest.raises(BudgetError):
+        other.spend()
+
+
 @pytest.mark.parametrize(
     ("box", "taken", "left"),
     [
@@ -145,6 +160,12 @@ def test_what_no_box_covers(boxes: list[Box], box: Box, left: list[Box], steps: 
     assert list(index.uncovered(box, everything, Budget(steps))) == left
     with pytest.raises(BudgetError):
         list(index.uncovered(box, everything, Budget(steps - 1)))
+
+
+@pytest.mark.parametrize(("among", "left"), [(0b01, [(1, 2), (2, 3)]), (0b10, [(1, 1), (2, 3)]), (0b11, [(2, 3)])])
+def test_only_the_boxes_that_count_cover(among: int, left: list[Box]) -> None:
+    """Whatever others there are."""
+    assert list(Index([(1, 1), (1, 2)], [0, 1]).uncovered((3, 3), among, Budget())) == left
 
 
 @pytest.mark.parametrize(

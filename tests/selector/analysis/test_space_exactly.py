@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from selector.analysis.space import Answers, Box, Space, Variable, bits, known_in, make_space, size
+from selector.analysis.space import Answers, Box, Space, Variable, bits, known_in, lowest, make_space, size
 from selector.rules import conditions
 from selector.rules.problems import Place
 from selector.rules.tables import Table
@@ -45,6 +45,7 @@ def classes(variable: Variable) -> list[dict[str, object]]:
 def test_bits_are_numbered_from_the_lowest(mask: int, numbers: list[int]) -> None:
     """However many there are."""
     assert list(bits(mask)) == numbers
+    assert [lowest(mask)] == numbers[:1] or not mask
 
 
 @pytest.mark.parametrize(("box", "count"), [((), 1), ((1,), 1), ((0b101, 0b111), 6), ((3, 0), 0)])
