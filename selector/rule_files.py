@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from selector.rules.nodes import Node
 from selector.rules.problems import Place, Problem, ProblemsError, nearest, shown
-from selector.rules.text import read_file
+from selector.rules.text import parsed, read_bytes
 
 TABLES = ("role_fallback", "platform_default", "explicit", "provider", "call")
 FILES = ("vocabulary", "backends", "roles", "models", "warnings")
@@ -32,6 +33,25 @@ class RuleFile:
     whole: bool
 
 
+class RuleText(NamedTuple):
+    """A rule file as it was read. `name` is what it is called in places."""
+
+    path: Path
+    name: str
+    data: bytes
+
+
+class RuleTexts(NamedTuple):
+    """The rule files of a folder in the order of their names, or (`rule_set`) a rule set in one file.
+
+    `shipped` files stand for all of their kind.
+    """
+
+    texts: tuple[RuleText, ...]
+    rule_set: bool
+    shipped: bool
+
+
 @dataclass(slots=True)
 class Finder:
     """Reads folders and files; `problems` tells all that is wrong, `tables` are those known so far."""
@@ -39,24 +59,32 @@ class Finder:
     problems: list[Problem]
     tables: set[str]
 
-    def files(self, path: Path, *, shipped: bool = False, told: str | None = None) -> Iterator[RuleFile]:
-        """Give the rule files of a folder in the order of their names, or the parts of a rule set in one file.
-
-        `shipped` files stand for all of their kind; `told` is what the folder is called in places.
-        """
-        if not shipped and _is_file(path):
-            yield from self.rule_set(path)
-            return
-        found: dict[str, str] = {}
-        for inner in self.paths(path):
+    def texts(self, path: Path, *, shipped: bool = False, told: str | None = None) -> RuleTexts:
+        """Read a folder, or a rule set in one file; `told` is what the folder is called in places."""
+        rule_set = not shipped and _is_file(path)
+        found = []
+        for inner in [path] if rule_set else self.paths(path):
             name = f"{told}/{inner.name}" if told else shown(str(inner), _MOST_LETTERS)
             try:
-                node = read_file(inner, name)
+                found.append(RuleText(inner, name, read_bytes(inner, name)))
+            except ProblemsError as error:
+                self.problems.extend(error.problems)
+        return RuleTexts(tuple(found), rule_set, shipped)
+
+    def files(self, read: RuleTexts) -> Iterator[RuleFile]:
+        """Give the files of a folder, or the parts of a rule set in one file."""
+        found: dict[str, str] = {}
+        for path, name, data in read.texts:
+            try:
+                node = parsed(data, path.suffix, name)
             except ProblemsError as error:
                 self.problems.extend(error.problems)
                 continue
-            kind = inner.stem.rpartition(".")[2]
-            file = RuleFile(name, kind, node, whole=shipped) if kind in FILES else self.table(node, name)
+            if read.rule_set:
+                yield from self.rule_set(node, name)
+                continue
+            kind = path.stem.rpartition(".")[2]
+            file = RuleFile(name, kind, node, whole=read.shipped) if kind in FILES else self.table(node, name)
             if file is None:
                 continue
             if file.whole and file.kind in found:
@@ -117,14 +145,8 @@ class Finder:
         self.tables.add(kind)
         return kind
 
-    def rule_set(self, path: Path) -> Iterator[RuleFile]:
+    def rule_set(self, node: Node, name: str) -> Iterator[RuleFile]:
         """Give the parts of a rule set in one file, each whole."""
-        name = shown(str(path), _MOST_LETTERS)
-        try:
-            node = read_file(path, name)
-        except ProblemsError as error:
-            self.problems.extend(error.problems)
-            return
         keys = _mapping(node)
         known = [key for key in keys if key in (*FILES, "tables")]
         if len(known) != len(keys) or not keys:

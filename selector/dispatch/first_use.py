@@ -8,15 +8,15 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from selector.cache import cache_folder
 
 if TYPE_CHECKING:
     from backends.interface import Backend, Geometry, Kernel
     from selector.decision import Decision
     from selector.ruleset import RuleSet
 
-CACHE_VARIABLE = "ATTENTION_SELECTOR_CACHE"
 CHECKS = ("dense", "scale", "tail-of-keys", "grouped-heads", "key-lengths", "value-is-key")
 """Those of the conformance kit that a first use runs: what every call needs, and lengths."""
 _OWN = "attention-selector"
@@ -89,15 +89,6 @@ def _key(backend: Backend, kernel: Kernel, spec: Mapping[str, object], geometry:
 
 
 # --- on disk ------------------------------------------------------------------------------------------------------
-
-
-def cache_folder() -> Path:
-    """Give the folder of what is remembered: that of the environment, or the user's."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return Path(home) / _OWN if home else Path.home() / ".cache" / _OWN
 
 
 def _read(key: str) -> Evidence | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from selector.rules.checks import Check, Comparison, any_of, at_least, at_most, constant, equal, multiple
 from selector.rules.conditions import ALWAYS, Both, Condition, Test, Truth
 from selector.rules.fields import Source, kind_of
 from selector.rules.nodes import Node
+from selector.rules.orders import Order
 from selector.rules.problems import Place, listing, nearest, shown
 from selector.rules.vocabulary import Fact, Value, Vocabulary
 
-Check = Callable[[object], bool]
 Asked = tuple[str, Check, tuple[Value, ...]]
 """What is asked, in words and as a function, and the values that are mentioned."""
 UNKNOWN: Mapping[str, bool] = {"match": True, "fail": False}
@@ -66,7 +68,7 @@ class Matcher:
                 wanted, check, mentions = OPERATORS[name](self, operand)
             except Skip:
                 continue
-            special = frozenset(self.fact.special) - self.asked
+            special = _others(self.fact.special, frozenset(self.asked))
             place = self.key(node)
             yield Test(self.fact.name, name, wanted, check, name == "absent", unknown, special, place, mentions)
 
@@ -110,9 +112,8 @@ class Matcher:
             self.asked.add(str(value))
         order = self.fact.ordering()
         if self.fact.type == "version" and order is not None:
-            return order.comparison(f"=={value}")
-        kind = type(value)
-        return lambda got: type(got) is kind and got == value
+            return _comparison(order, f"=={value}")
+        return _equal_to(_value(node))
 
     def choice(self, node: Node) -> Asked:
         """Compile a list of values; every one that is wrong is noted."""
@@ -129,7 +130,19 @@ class Matcher:
             raise Skip
         wanted = f"one of {', '.join(shown(item.value) for item in node.value)}"
         mentions = tuple(_value(item) for item in node.value)
-        return wanted, lambda got: any(check(got) for check in checks), mentions
+        return wanted, functools.partial(any_of, tuple(checks)), mentions
+
+
+@functools.lru_cache(maxsize=1024)
+def _others(words: tuple[str, ...], asked: frozenset[str]) -> frozenset[str]:
+    """Leave out the words that are asked for; many tests share what is left."""
+    return frozenset(words) - asked
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _equal_to(value: Value) -> Check:
+    """Make the check for a value, which tests share."""
+    return functools.partial(equal, value)
 
 
 def _together(parts: Iterable[Test]) -> Condition:
@@ -137,6 +150,11 @@ def _together(parts: Iterable[Test]) -> Condition:
     if not found:
         return ALWAYS
     return found[0] if len(found) == 1 else Both(found)
+
+
+def _comparison(order: Order, text: str) -> Check:
+    """Compile a comparison; raises `ValueError` when it is none."""
+    return Comparison(order.name, text, order.comparison(text))
 
 
 def _value(node: Node) -> Value:
@@ -177,7 +195,7 @@ def _compare(matcher: Matcher, node: Node, sign: str = "") -> Asked:
         raise matcher.skip("bad-value", message, "quote it", node)
     text = f"{sign}{node.value}"
     try:
-        return text, order.comparison(text), (text,)
+        return text, _comparison(order, text), (text,)
     except ValueError:
         wanted = (
             f"a bound such as `{order.example.lstrip('>=')}`" if sign else f"a comparison such as `{order.example}`"
@@ -190,21 +208,21 @@ def _multiple_of(matcher: Matcher, node: Node) -> Asked:
     divisor = _integer(matcher, node, "multiple_of")
     if divisor < 1:
         raise matcher.skip("bad-value", f"`multiple_of`: wanted an integer of at least 1, got {divisor}", None, node)
-    return f"a multiple of {divisor}", lambda got: isinstance(got, int) and got % divisor == 0, (divisor,)
+    return f"a multiple of {divisor}", functools.partial(multiple, divisor), (divisor,)
 
 
 def _min(matcher: Matcher, node: Node) -> Asked:
     if isinstance(node.value, str):
         return _compare(matcher, node, ">=")
     least = _integer(matcher, node, "min")
-    return f"at least {least}", lambda got: isinstance(got, int) and got >= least, (f">={least}",)
+    return f"at least {least}", functools.partial(at_least, least), (f">={least}",)
 
 
 def _max(matcher: Matcher, node: Node) -> Asked:
     if isinstance(node.value, str):
         return _compare(matcher, node, "<=")
     most = _integer(matcher, node, "max")
-    return f"at most {most}", lambda got: isinstance(got, int) and got <= most, (f"<={most}",)
+    return f"at most {most}", functools.partial(at_most, most), (f"<={most}",)
 
 
 def _integer(matcher: Matcher, node: Node, name: str) -> int:
@@ -225,7 +243,7 @@ def _nullness(name: str) -> Callable[[Matcher, Node], Asked]:
             always = "always present" if name == "present" else "never absent"
             message = f"`{matcher.fact.name}` is never null: it is {always} where it is known"
             raise matcher.skip("never-null", message, None, node)
-        return name, lambda _: name == "present", ()
+        return name, functools.partial(constant, name == "present"), ()
 
     return read
 

@@ -99,13 +99,13 @@ def capability_pattern(text: str) -> Compare | None:
     match = _CAPABILITY_PATTERN.match(text)
     if match is None:
         return None
-    major = int(match[1])
+    return functools.partial(has_major, int(match[1]))
 
-    def holds(value: object) -> bool:
-        key = _capability_key(value)
-        return key is not None and key[0] == major
 
-    return holds
+def has_major(major: int, value: object) -> bool:
+    """Whether a value is an architecture of that major version."""
+    key = _capability_key(value)
+    return key is not None and key[0] == major
 
 
 _CUDNN = re.compile(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?\Z")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, Node, failure
 from selector.rules.problems import Place, shown
-from selector.rules.yaml_text import read_yaml
 
 
 def read_file(path: Path, name: str | None = None) -> Node:
@@ -18,8 +16,19 @@ def read_file(path: Path, name: str | None = None) -> Node:
     1 MiB, bytes that are not UTF-8, and all that `read_yaml` and `read_json` refuse.
     """
     name = name or shown(str(path), 4096)
-    text = decode(read_bytes(path, name), name)
-    return read_json(text, name) if path.suffix.lower() == ".json" else read_yaml(text, name)
+    return parsed(read_bytes(path, name), path.suffix, name)
+
+
+def parsed(data: bytes, suffix: str, name: str) -> Node:
+    """Parse what `read_bytes` gave for a file with that suffix."""
+    text = decode(data, name)
+    if suffix.lower() == ".json":
+        from selector.rules.json_text import read_json
+
+        return read_json(text, name)
+    from selector.rules.yaml_text import read_yaml  # PyYAML only where YAML is read
+
+    return read_yaml(text, name)
 
 
 def read_bytes(path: Path, name: str) -> bytes:
