@@ -122,6 +122,7 @@ def _table(block: re.Match[str]) -> str:
 def _shell(command: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "COLUMNS": _COLUMNS, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "HOME": str(ROOT)}
+    environment["ATTENTION_SELECTOR_CACHE"] = os.devnull
     done = subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=folder,
