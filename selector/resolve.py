@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -194,16 +194,17 @@ class _Resolution:
 
     # --- the tables ---
 
-    def visit(self, name: str, subject: str | None = None, without: Container[str] = ()) -> Row | None:
+    def visit(self, name: str, subject: str | None = None, without: Sequence[str] = ()) -> Row | None:
         """Walk one table and give the row that wins."""
-        table = self.rules.table(name)
+        decider = self.rules.decider(name)
+        table = decider.table
         for fact in table.requires:
             if fact not in self.facts:
                 raise _MissingFact(fact)
-        abilities = self.rules.abilities.get(table.targets, {})
         if self.recorded is None:
-            return first(table, self.facts, abilities, without)
-        steps = tuple(walk(table, self.facts, abilities, without))
+            return first(table, self.facts, decider.abilities, without) if without else decider.first(self.facts)
+        walked = walk(table, self.facts, decider.abilities, without) if without else decider.steps(self.facts)
+        steps = tuple(walked)
         origins = self.origins(self.recorded.walks)
         found = Walk(name, subject, dict(self.facts), steps, origins, self.rules.vocabulary)
         self.recorded.walks.append(found)
