@@ -43,6 +43,11 @@ def wants_gradients(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
 
 
+def autocasts(device: str) -> bool:
+    """Whether autocast is on for a type of device."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def without_backward(reason: str) -> CallRefused:
     """The refusal of a call that autograd would record, where gradients would be lost or fail long after it."""
     return CallRefused(

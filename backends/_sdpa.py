@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
-from backends._begin import begin
+from backends._begin import autocasts, begin
 from backends._checks import Bound, CallShape
 from backends._lse import hidden, unseen, without_lse
 from backends.interface import BindError, CallRefused
-from backends.masks import Additive, causal_keep, causal_offset, lossless
+from backends.masks import Additive, NoMask, causal_keep, causal_offset, lossless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from backends._sdpa_lse import LseLaunch
-    from backends.interface import Causal, Geometry
+    from backends.interface import Causal, Geometry, Repeated
     from backends.masks import Mask
 
 DTYPES = {
@@ -39,11 +40,12 @@ class Launch(Protocol):
         q: Tensor,
         k: Tensor,
         v: Tensor,
+        /,
         *,
-        attn_mask: Tensor | None,
-        is_causal: bool,
-        scale: float | None,
-        enable_gqa: bool,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
     ) -> Tensor:
         """A mask never leaves a query without a key."""
         ...
@@ -124,6 +126,31 @@ class SdpaKernel:
         out, lse = self.lse_launch(*heads, attn_mask=ready.attn_mask, is_causal=ready.is_causal, scale=factor)
         dead = None if ready.dead is None else ready.dead.squeeze(-1)
         return _shown(out, ready, q.dtype), hidden(lse.float(), dead).contiguous()
+
+    def repeated(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,  # noqa: ARG002 - as `k` is
+        *,
+        causal: Causal | None,
+        scale: float | None,
+    ) -> Repeated | None:
+        """See `RepeatedKernel.repeated`: torch's function and the change of layout, where a call needs no more."""
+        call = CallShape(q.shape[0], q.shape[2], q.shape[1], k.shape[1])
+        if 0 in call or not (scale is None or scale > 0):
+            return None
+        ready = self._prepare(NoMask(), call, causal, q)
+        if ready.attn_mask is not None or ready.dead is not None or ready.keys != call.seq_len_kv:
+            return None
+        given: dict[str, Any] = {"is_causal": ready.is_causal, "scale": scale, "enable_gqa": self.bound.grouped}
+        named = {name: value for name, value in given.items() if value}  # each that is passed takes time
+        launch = partial(self.launch, **named) if named else self.launch
+
+        def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return launch(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2)
+
+        return None if autocasts(q.device.type) else run  # its result has another dtype
 
     def _check_keys(self, call: CallShape) -> None:
         if 0 < call.seq_len_kv < self.fewest_keys:

@@ -91,10 +91,10 @@ def _launch(
     k: Tensor,
     v: Tensor,
     *,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
         return scaled_dot_product_attention(

@@ -6,10 +6,10 @@ All tensors are `[batch, seq, heads, head_dim]`, in and out, and an output has t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
@@ -28,6 +28,10 @@ Precision = Literal["exact", "int8", "fp8", "fp4"]
 `exact`: nothing. `int8`: queries and keys in whole numbers of eight bits. `fp8` and `fp4`: queries and keys, or values,
 in floats of so many bits. A kernel, or else its backend, says so in an attribute `precision`; without it, `exact`.
 """
+
+
+Repeated: TypeAlias = "Callable[[Tensor, Tensor, Tensor], Tensor]"
+"""What runs calls of `q`, `k` and `v` that are like one which a kernel has taken, and checks nothing."""
 
 
 class BindError(RuntimeError):
@@ -94,6 +98,21 @@ class LseKernel(Kernel, Protocol):
         """The output, and the logarithm to base e of the sum of exp(scaled scores) over the keys that a query sees.
 
         That is float32 `[batch, num_heads, seq_q]`, and -inf for a query that sees no key.
+        """
+        ...
+
+
+class RepeatedKernel(Kernel, Protocol):
+    """A kernel with a shorter way for calls that are alike, as those of all layers and steps of a model are."""
+
+    def repeated(
+        self, q: Tensor, k: Tensor, v: Tensor, *, causal: Causal | None, scale: float | None
+    ) -> Repeated | None:
+        """What runs every call like this one, which the kernel has just taken without a mask; None for no shorter way.
+
+        Whoever calls it has seen that its tensors are of the types, shapes, dtypes and devices of these and require
+        gradients as they do, with the same autocast; what depends on these and on the other arguments alone is checked
+        no more. Strides, addresses, values and the grad mode may be others. No tensor may be kept.
         """
         ...
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch.nn.functional import scaled_dot_product_attention
 
 from backends._memory import aligned
-from backends._sdpa import SdpaKernel, bound_geometry
+from backends._sdpa import HALVES, SdpaKernel, bound_geometry
 from backends._sdpa_lse import by_device
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from backends.interface import Backend, Geometry, Kernel
-
-
-FULL_BYTES = 4
-"""Of a number in float32, which no kernel reads in vectors of half precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,8 @@ class TorchSdpa:
     def bind(self, spec: Mapping[str, object], geometry: Geometry) -> Kernel:
         """See `Backend.bind`; a device that is absent shows in the tensors of the call."""
         bound = bound_geometry(self.name, spec, geometry)._replace(differentiable=True)
-        return SdpaKernel(bound, _launch, by_device)
+        may_be_cudnn = bound.device.type == "cuda" and bound.dtype in HALVES
+        return SdpaKernel(bound, _launch if may_be_cudnn else scaled_dot_product_attention, by_device)
 
 
 def _launch(
@@ -44,15 +41,14 @@ def _launch(
     k: Tensor,
     v: Tensor,
     *,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
-    if q.is_cuda and q.element_size() < FULL_BYTES:  # torch may hand them to cuDNN, which does not look
-        q, k, v = aligned(q), aligned(k), aligned(v)
+    """Half precision on CUDA: torch may hand it to cuDNN, which does not look how tensors lie."""
     return scaled_dot_product_attention(
-        q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        aligned(q), aligned(k), aligned(v), attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )
 
 

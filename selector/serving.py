@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from selector.configuring import BACKEND_VARIABLE, POLICY_VARIABLE, Choices, choose, read_policy
 from selector.decision import Decision, Failure, Inputs, Outdated
@@ -39,7 +39,8 @@ class Serving:
     """Rules, machine and config that were checked against each other. Threads may share it; nothing of it changes.
 
     `machines` are the GPUs of the machine by their numbers, `sources` say where the facts of each come from. `plans`
-    holds what `selector.dispatch` decided by call signature, and `kernels` what it bound. `outdated` says since when
+    holds what `selector.dispatch` decided by call signature, `kernels` what it bound, and `ready` what runs calls like
+    those that it has run; that is never carried into another `Serving`. `outdated` says since when
     newer rules are refused, while these go on serving. `first_use_check` says whether a kernel is checked before its
     first call: always, never, or (None) where it is unverified.
     """
@@ -55,6 +56,7 @@ class Serving:
     first_use_check: bool | None = None
     plans: dict[object, object] = field(default_factory=dict, repr=False)
     kernels: dict[object, object] = field(default_factory=dict, repr=False)
+    ready: dict[object, list[Any]] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def decide(self, role: str | None, call: Mapping[str, object] | None, request: Mapping[str, object]) -> Decision:
         """Decide for one layer; facts that are not valid are answered in the decision."""

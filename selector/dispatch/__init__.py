@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, overload
 
 from selector.dispatch.compiled import chooser_of
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from backends.masks import Mask
     from backends.prepare import MaskPlan
+    from selector.dispatch.ready import Ready
     from selector.selecting import Selector
+    from selector.serving import Serving
 
 __all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine", "use_backends"]
 
@@ -90,17 +92,43 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     """
     import torch  # on first use alone
 
-    mask, chosen = described(mask), selector or current()
+    chosen = selector or current()
     if torch.compiler.is_compiling():
         if options:
             raise ValueError("`options`: wanted none in compiled code, use the module `Attention`")
-        words = tuple(sorted(layer.items()))
+        mask, words = described(mask), tuple(sorted(layer.items()))
         plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words, lse=return_lse)
-    else:
-        plan = plan_for(
-            q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, return_lse=return_lse,
-            **layer,
-        )  # fmt: skip
-    if return_lse:
+        return _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
+    serving = chosen.serving
+    said = (role, causal, scale, *layer.items()) if layer else (role, causal, scale)
+    is_plain = mask is None and not options and not return_lse
+    if is_plain:
+        for ready in _readies(serving, said):
+            if ready.fits(q, k, v):
+                return ready.run(q, k, v)
+    mask = described(mask)
+    plan = plan_for(
+        q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, return_lse=return_lse, **layer
+    )
+    out = _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
+    if is_plain and isinstance(scale, int | float | None):
+        from selector.dispatch.ready import remember  # torch on first use alone
+
+        remember(plan, said, (q, k, v), scale=scale, selector=chosen, serving=serving)
+    return out
+
+
+def _readies(serving: Serving, said: object) -> Iterable[Ready]:
+    """Give what is ready for calls of `attention` that say the same; for what no call may say there is nothing."""
+    try:
+        return serving.ready.get(said, ())
+    except TypeError:
+        return ()
+
+
+def _called(
+    plan: Plan, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, scale: float | None, lse: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    if lse:
         return plan.with_lse(q, k, v, mask=mask, causal=plan.causal, scale=scale)
     return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)

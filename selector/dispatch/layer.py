@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import torch
 from torch import nn
+from torch.compiler import is_compiling, is_dynamo_compiling
 
 from selector.dispatch.compiled import Chooser
 from selector.dispatch.current import current
 from selector.dispatch.plans import Plan, plan_of
+from selector.dispatch.ready import Met, Ready, alike, keep, run_for
 from selector.dispatch.signatures import OF_TENSORS, Alignment, described, signature_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Attention(nn.Module):
         self.decision: Decision = self.selector.select(role, call=None, **layer)
         of_calls = [(name, value) for name, value in layer.items() if name not in OF_TENSORS]
         self._of_calls = tuple(sorted(of_calls, key=str))
-        self._calls: dict[int, tuple[Plan, int]] = {}
+        self._calls: dict[int, Met] = {}
+        self._ready: Ready | None = None
         self._chooser = Chooser(self.selector, options, self._compiled)
 
     @overload
@@ -103,21 +105,77 @@ class Attention(nn.Module):
         return_lse: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Compute attention; tensors, mask, causal and `return_lse` as in `selector.attention`, errors too."""
+        ready = None if is_dynamo_compiling() else self._ready  # once: names of a module are looked up slowly
+        if mask is None and ready is not None and not return_lse and ready.serving is ready.selector.serving:
+            if causal is not ready.causal or not ready.fits(q, k, v):
+                ready = self._other(ready, q, k, v, causal=causal)
+            if ready is not None:
+                ready.met.calls += 1
+                return ready.run(q, k, v)
+        way = self._traced if is_compiling() else self._asked
+        return way(q, k, v, mask=mask, causal=causal, lse=return_lse)
+
+    def _other(self, last: Ready, q: Tensor, k: Tensor, v: Tensor, *, causal: bool | Alignment | None) -> Ready | None:
+        """Give what is ready for a call that is not like the last one, and have it at hand for the next."""
+        for ready in last.all:
+            if causal is ready.causal and ready.fits(q, k, v):
+                self.__dict__["_ready"] = ready
+                return ready
+        return None
+
+    def _traced(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | MaskPlan | None,
+        causal: bool | Alignment | None,
+        lse: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         plain = described(mask)
-        if torch.compiler.is_compiling():
-            plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=return_lse)
-        else:
-            layer = dict(self._of_calls)
-            signature = signature_of(q, k, v, mask=plain, causal=causal, role=self.role, layer=layer, lse=return_lse)
-            plan = plan_of(self.selector, signature, self.options)
-            self._calls[id(plan)] = (plan, self._calls.get(id(plan), (plan, 0))[1] + 1)
-        if return_lse:
+        plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=lse)
+        if lse:
             return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
         return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
 
+    def _asked(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask | MaskPlan | None,
+        causal: bool | Alignment | None,
+        lse: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Ask for the plan of a call, and be ready for the next one like it."""
+        plain, layer = described(mask), dict(self._of_calls)
+        serving = self.selector.serving  # before the plan: what is ready is never older than it
+        signature = signature_of(q, k, v, mask=plain, causal=causal, role=self.role, layer=layer, lse=lse)
+        plan = plan_of(self.selector, signature, self.options)
+        met = self._calls.setdefault(id(plan), Met(plan))
+        met.calls += 1
+        if lse:
+            return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
+        out = plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
+        if mask is None and not self.options:  # a mapping may change
+            before = self._ready
+            readies = before.all if before is not None and before.serving is serving else []
+            run = run_for(plan, q, k, v, self.scale)
+            ready = Ready(alike(q, k, v), run, causal, met, readies, self.selector, serving)
+            keep(readies, ready)
+            self.__dict__["_ready"] = ready
+        return out
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever a module is given
+        """Take what is set, and be ready for nothing: what ran may depend on it."""
+        super().__setattr__(name, value)
+        self.__dict__["_ready"] = None
+
     def _compiled(self, plan: Plan) -> None:
         """Take note of what compiled code runs; how often it does, nobody counts."""
-        self._calls.setdefault(id(plan), (plan, 0))
+        self._calls.setdefault(id(plan), Met(plan))
 
     def report(self) -> tuple[Ran, ...]:
         """Tell every signature of call that the layer has met, in the order of the first of each.
@@ -127,16 +185,17 @@ class Attention(nn.Module):
         return tuple(self._ran())
 
     def _ran(self) -> Iterator[Ran]:
-        for plan, calls in self._calls.values():
-            decision = plan.decision
+        for met in self._calls.values():
+            decision = met.plan.decision
             yield Ran(
                 str(decision.backend), decision.provider, decision.build, decision.considered, decision.rule,
-                decision.transform, decision.warnings, calls,
+                decision.transform, decision.warnings, met.calls,
             )  # fmt: skip
 
     def __getstate__(self) -> dict[str, object]:
         """Give what is pickled and copied: what the layer is, and not the kernels, which are bound again on use."""
-        return {name: value for name, value in self.__dict__.items() if name != "_chooser"} | {"_calls": {}}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_chooser"}
+        return kept | {"_calls": {}, "_ready": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was pickled or copied."""
