@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from selector.faults import Fault, Path, typed, unknown_key, unknown_keys, wrong_type
 from selector.rules.problems import nearest, shown
-from selector.rules.vocabulary import PACKAGE_PREFIX, Fact, Value, Vocabulary
+from selector.rules.vocabulary import Fact, Value, Vocabulary
 
 UNKNOWN = "unknown"
 _BESIDE = ("driver", "torch", "packages", "switches", "devices", "notes", "unusable")
 _DEVICE = ("index", "name", "memory")
 _CAUSAL = ("top_left", "bottom_right")
+_NOT_PLAIN = ("causal", "causal_alignment")
 _UNSAID_ROLE: tuple[str, ...] = ("role",)
 _UNSAID_CAUSAL = ("call.causal", "call.causal_alignment")
 
@@ -42,18 +43,18 @@ def read_machine(
     """
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping of facts", value)], {}
-    own = {fact.name: fact for fact in vocabulary.group["machine"] if not fact.name.startswith(PACKAGE_PREFIX)}
-    known = [*own, *_BESIDE]
-    faults = unknown_keys(path, value, known)
-    given = {key: item for key, item in value.items() if key in own}
-    flat = _values(given, own, path, faults)
+    own = vocabulary.own
+    strange = any(key not in own and key not in _BESIDE for key in value)
+    faults = unknown_keys(path, value, [*own, *_BESIDE]) if strange else []
+    flat = _values(value, own, path, faults)
     more, of_device = _read_devices(value, own, device, path)
     faults += more
     flat |= of_device
     if value.get("packages") is not None:
         faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
     faults += _other_faults(value, path)
-    faults += _pattern_faults({name: item for name, item in flat.items() if name not in of_device}, own, path)
+    others = {name: item for name, item in flat.items() if name not in of_device} if of_device else flat
+    faults += _pattern_faults(others, own, path)
     return faults, flat
 
 
@@ -78,10 +79,12 @@ def plain_facts(
 def _values(
     given: Mapping[str, object], known: Mapping[str, Fact], path: Path, faults: list[Fault]
 ) -> dict[str, Value]:
-    """Check values of facts; null is kept where it is a value and left out, as unknown, where it is not."""
+    """Check the values of known facts; null is kept where it is a value and left out, as unknown, where it is not."""
     flat: dict[str, Value] = {}
     for name, value in given.items():
-        fact = known[name]
+        fact = known.get(name)
+        if fact is None:
+            continue
         if value is None:
             if fact.null:
                 flat[name] = None
@@ -160,14 +163,16 @@ def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: d
             fault = unknown_key(path, key, vocabulary.packages)
             message = f"no package `{shown(key)}` in the vocabulary"
             yield fault._replace(message=message, hint=f"did you mean `{known}`?" if known else fault.hint)
-    for key in vocabulary.packages:
+    for key, fact in vocabulary.packaged:
         version = packages.get(key)
-        fact = vocabulary.facts[PACKAGE_PREFIX + key]
-        misfit = None if version is None or version == UNKNOWN else fact.misfit(version)
-        if misfit is not None:
-            yield Fault((*path, key), "bad-value", misfit.message, misfit.hint)
+        if version is None:
+            flat[fact.name] = None
         elif version != UNKNOWN:
-            flat[fact.name] = version
+            misfit = fact.misfit(version)
+            if misfit is None:
+                flat[fact.name] = version
+            else:
+                yield Fault((*path, key), "bad-value", misfit.message, misfit.hint)
 
 
 def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
@@ -185,14 +190,11 @@ def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
 def _pattern_faults(flat: Mapping[str, object], own: Mapping[str, Fact], path: Path) -> Iterator[Fault]:
     """Check values whose form depends on another fact (an architecture on CUDA)."""
     for name, fact in own.items():
-        value = flat.get(name)
         pattern = fact.on
-        if (
-            pattern is None
-            or pattern.fact is None
-            or not isinstance(value, str)
-            or flat.get(pattern.fact) != pattern.value
-        ):
+        if pattern is None or pattern.fact is None:
+            continue
+        value = flat.get(name)
+        if not isinstance(value, str) or flat.get(pattern.fact) != pattern.value:
             continue
         if not pattern.regex.fullmatch(value):
             message = f"`{name}`: wanted a value such as `{pattern.example}` on {pattern.value}, got `{shown(value)}`"
@@ -205,9 +207,10 @@ def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tupl
         return [], Request(unsaid=_UNSAID_ROLE)
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping", value)], Request()
-    known = {fact.name: fact for fact in vocabulary.group["request"] if fact.name != "causal_alignment"}
-    faults = unknown_keys(path, value, [*known, "call"])
-    plain = {key: item for key, item in value.items() if key in known and key != "causal"}
+    known = vocabulary.asked
+    plain = {key: item for key, item in value.items() if key in known and key not in _NOT_PLAIN}
+    strange = len(plain) + ("causal" in value) + ("call" in value) < len(value)
+    faults = unknown_keys(path, value, [*_without(known, "causal_alignment"), "call"]) if strange else []
     facts = _values(plain, known, path, faults)
     facts |= _causal(value.get("causal"), (*path, "causal"), faults, wanted="true, false")
     call: dict[str, Value] | None = None
@@ -224,6 +227,10 @@ def read_request(value: object, vocabulary: Vocabulary, path: Path = ()) -> tupl
         call,
         unsaid if role is None else unsaid[1:],
     )
+
+
+def _without(names: Iterable[str], name: str) -> list[str]:
+    return [other for other in names if other != name]
 
 
 def _unsaid(call: object) -> tuple[str, ...]:
@@ -259,7 +266,8 @@ def _read_call(value: object, vocabulary: Vocabulary, path: Path, faults: list[F
 def derive(facts: dict[str, Value], vocabulary: Vocabulary) -> dict[str, Value]:
     """Add the facts that follow from others, where those are known; gives the same mapping."""
     for derived in vocabulary.derived:
-        value = derived.value(facts)
-        if value is not None:
-            facts[derived.name] = value
+        if derived.first in facts and derived.second in facts:
+            value = derived.value(facts)
+            if value is not None:
+                facts[derived.name] = value
     return facts

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, MOST_LEVELS
 from selector.rules.problems import Place, Problem, ProblemsError, shown
 
 STANDARD_INPUT = "-"
+_SPACE = " \t\n\r"
 
 
 class Line(NamedTuple):
@@ -62,7 +64,7 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:
 
 def text_of(raw: bytes) -> str:
     """Decode one line, without its end; raises `UnicodeDecodeError`."""
-    return raw.decode("utf-8-sig").strip("\r\n")
+    return raw.removeprefix(codecs.BOM_UTF8).decode().strip("\r\n")
 
 
 def strict_value(text: str, name: str) -> object:
@@ -71,10 +73,14 @@ def strict_value(text: str, name: str) -> object:
     The standard library's parser goes first; ours says where it failed, or reads deep texts.
     """
     if text.count("{") + text.count("[") <= MOST_LEVELS:
+        inner = text.strip(_SPACE)
         try:
-            return _loads(text)
-        except ValueError:
+            value, end = _scan(inner, 0)
+        except (ValueError, StopIteration):
             pass  # read again below, which fails with the place
+        else:
+            if end == len(inner):
+                return value
     return read_json(text, name).plain()
 
 
@@ -100,4 +106,5 @@ def _finite(text: str) -> float:
     return number
 
 
-_loads = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite).decode
+_decoder: Any = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+_scan: Callable[[str, int], tuple[object, int]] = _decoder.scan_once

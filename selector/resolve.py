@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,10 @@ from selector.catalog import ModelRole
 from selector.configuring import Origin
 from selector.decision import Decision, Failure, Inputs, Source, ordered
 from selector.facts import derive
-from selector.rules.conditions import blame
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.tables import Row, fill
-from selector.rules.vocabulary import PACKAGE_PREFIX, Value
-from selector.rules.walk import ability_of, first, holds, needs_newer, walk
+from selector.rules.vocabulary import Value
+from selector.rules.walk import first, walk
 from selector.ruleset import RuleSet
 from selector.tracing import Trace, Walk
 
@@ -147,9 +146,10 @@ class _Resolution:
     def check_call(self) -> None:
         """Ask for what the call table requires of a call before anything is decided: invalid goes before refused."""
         call = self.inputs.request.call
-        asked = {fact.name for fact in self.rules.vocabulary.group["call"]}
-        for fact in self.rules.table("call").requires:
-            if call is not None and fact in asked and fact not in call:
+        if call is None:
+            return
+        for fact in self.rules.prepared.required_of_calls:
+            if fact not in call:
                 raise _MissingFact(fact)
 
     def supplied(self, role: ModelRole) -> dict[str, Value]:
@@ -185,9 +185,8 @@ class _Resolution:
                 self.warnings.append(text + (f"; {hint}" if hint else ""))
 
     def standing_warnings(self) -> None:
-        for caution in self.rules.warnings:
-            if caution.when.holds(self.facts) is True:
-                self.warnings.append(self.fill(caution.warn))
+        for caution in self.rules.prepared.standing(self.facts):
+            self.warnings.append(self.fill(caution.warn))
 
     def fill(self, template: str) -> str:
         return fill(template, self.facts, self.rules.vocabulary)
@@ -236,9 +235,11 @@ class _Resolution:
         else:
             self.default(())
 
-    def spec_facts(self) -> dict[str, Value]:
+    def spec_facts(self) -> Mapping[str, Value]:
         """Give the facts that the chosen entry's blocks stand for; a field that is not written is null."""
         blocks = self.spec.blocks() if self.spec is not None else {}
+        if not blocks:
+            return self.rules.prepared.unconfigured
         facts: dict[str, Value] = {}
         for fact in self.rules.vocabulary.group["config"]:
             block, _, name = fact.name.partition(".")
@@ -272,9 +273,8 @@ class _Resolution:
 
     def caution(self, backend: str) -> None:
         """Warn of what is unverified about a backend for these facts."""
-        for caution in self.rules.backends[backend].unverified:
-            if caution.when.holds(self.facts) is True:
-                self.warnings.append(self.fill(caution.warn))
+        for caution in self.rules.prepared.unverified(backend, self.facts):
+            self.warnings.append(self.fill(caution.warn))
 
     def drop_blocks(self, backend: str) -> None:
         """Leave out, with a warning, the blocks that were meant for a backend that another one stands in for."""
@@ -308,15 +308,8 @@ class _Resolution:
 
     def unmet(self, table: str) -> str:
         """Give the needs of the backend that are not met, in brackets, or nothing."""
-        backend = self.facts["backend"]
-        abilities = self.rules.abilities["backends"]
-        reasons = []
-        using = [row for row in self.rules.table(table).rows if row.action == "use"]
-        for row in using:
-            if row.target_for(self.facts) == backend and holds(row, self.facts, abilities) is not True:
-                needs = ability_of(row, self.facts, abilities)
-                reasons += [result.reason() for result in blame(needs, self.facts, "ability")]
-        return f" ({'; '.join(ordered(reasons))})" if reasons else ""
+        reasons = self.rules.prepared.unmet(table, self.facts)
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
     def default(self, without: Sequence[str]) -> None:
         """Let the machine decide; `without` are backends that refused this call already."""
@@ -331,16 +324,11 @@ class _Resolution:
 
     def too_old(self, winner: Row) -> None:
         """Warn when an earlier row would have won with a newer version of a package."""
-        abilities = self.rules.abilities["backends"]
-        versions = {PACKAGE_PREFIX + key for key in self.rules.vocabulary.packages}
-        for row in self.rules.table("platform_default").rows:
-            if row is winner:
-                return
-            old = needs_newer(row, self.facts, abilities, versions)
-            if old:
-                reasons = "; ".join(result.reason() for result in old)
-                self.warnings.append(f"{row.target_for(self.facts)} would run here with a newer package ({reasons})")
-                return
+        found = self.rules.prepared.newer(winner, self.facts)
+        if found is not None:
+            row, old = found
+            reasons = "; ".join(result.reason() for result in old)
+            self.warnings.append(f"{row.target_for(self.facts)} would run here with a newer package ({reasons})")
 
     def provider(self) -> str | None:
         """Find which build of the backend's kernel runs; None when there is only one, or none fits."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from selector import data
 from selector.catalog import Backend, Caution, Model, Provider, Roles
+from selector.prepared import Prepared
 from selector.rule_files import TABLES, Finder
 from selector.rules.deciding import Decider
 from selector.rules.nodes import Node
@@ -46,7 +47,8 @@ class RuleSet:
     folders: tuple[str, ...] = ()
     notices: tuple[Problem, ...] = ()
     content: Mapping[str, Node] = field(default_factory=dict, repr=False, compare=False)
-    _deciders: dict[str, Decider] = field(default_factory=dict, repr=False, compare=False)
+    _deciders: dict[str, Decider] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _prepared: list[Prepared] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let the content be pickled, which is read again: conditions hold functions."""
@@ -67,6 +69,13 @@ class RuleSet:
             table = self.tables[name]
             found = self._deciders[name] = Decider(table, self.abilities.get(table.targets, {}), self.vocabulary)
         return found
+
+    @property
+    def prepared(self) -> Prepared:
+        """What is worked out of the rules once."""
+        if not self._prepared:
+            self._prepared.append(Prepared(self))
+        return self._prepared[0]
 
     def named(self, name: str) -> str | None:
         """Give the backend of that name, letter case aside; None when there is none."""

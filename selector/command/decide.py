@@ -5,33 +5,42 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import gc
 import json
+import marshal
 import sys
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from selector.command import given
-from selector.configuring import choose, read_policy
+from selector.configuring import Choices, choose, read_policy
 from selector.decision import Decision, Inputs
 from selector.decision_log import DecisionLog
-from selector.facts import read_machine, read_request
+from selector.facts import Request, read_machine, read_request
 from selector.faults import Fault, unknown_keys, wrong_type
 from selector.json_lines import STANDARD_INPUT, lines_of, opened, strict_value, text_of
 from selector.origins import policy_origin
 from selector.resolve import resolve
 from selector.rules.nodes import MOST_BYTES, TextError
 from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
 from selector.serving import invalid
 from selector.tracing import Trace
 
-_KEYS = ("id", "facts", "request", "config", "backend", "env", "policy", "expect")
+_written = json.JSONEncoder(allow_nan=False).encode
+_KEYS = dict.fromkeys(("id", "facts", "request", "config", "backend", "env", "policy", "expect"))
+
+_THRESHOLDS = (20_000, 20, 20)
+_MOST_KEPT = 2_048
+_MOST_KEY = 2_048  # bytes
 
 
 def run(options: argparse.Namespace) -> int:
     """Answer every line of the file, or of standard input."""
     rules = given.rules(options)
     with contextlib.ExitStack() as open_files:
+        open_files.enter_context(_seldom_collecting())
         log = None if options.log is None else open_files.enter_context(_log(options.log))
         lines = Lines(rules, options.device, trace=options.trace, log=log)
         stream = open_files.enter_context(opened(options.file))
@@ -42,6 +51,19 @@ def run(options: argparse.Namespace) -> int:
     if log is not None and log.dropped:
         raise _unlogged(log)
     return 0
+
+
+@contextlib.contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Look for garbage less often, and not among the rules: a line leaves next to none."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _log(name: str) -> DecisionLog:
@@ -59,8 +81,45 @@ def _unlogged(log: DecisionLog) -> ProblemsError:
     return ProblemsError([Problem(Place(shown(str(log.path), 4096)), "unwritable", message)])
 
 
+Made = TypeVar("Made")
+
+
+_Machine = tuple[list[Fault], dict[str, Value], Mapping[str, str]]
+"""What is wrong with the facts of a machine, the facts, and where each that was probed comes from."""
+
+
+class _Config(NamedTuple):
+    """What a line says beside facts and request, and what is wrong with it."""
+
+    of_env: list[Fault]
+    faults: list[Fault]
+    choices: Choices
+    policy: str
+    origin: str
+
+
+class _Recent(dict[object, Made]):
+    """What was made of values by what tells them, for as many of them as are kept; of large ones it is not."""
+
+    def keep(self, key: object, made: Made, size: int) -> Made:
+        """Keep what was made of a value whose key takes so many bytes."""
+        if size <= _MOST_KEY:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[key] = made
+        return made
+
+
+def _told(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON holds
+    """Give what tells a value from others; 1, 1.0 and true are three."""
+    return marshal.dumps(value, 2)
+
+
 class Lines:
-    """Answers lines with one rule set; this machine's own facts are read once, when a line asks for them."""
+    """Answers lines with one rule set; this machine's own facts are read once, when a line asks for them.
+
+    What was read of equal parts of lines, and decided for them, is remembered within bounds.
+    """
 
     def __init__(self, rules: RuleSet, device: int = 0, *, trace: bool = False, log: DecisionLog | None = None) -> None:
         """Hold what all lines share."""
@@ -68,6 +127,10 @@ class Lines:
         self.device = device
         self.trace = trace
         self.log = log
+        self.machines: _Recent[_Machine] = _Recent()
+        self.requests: _Recent[tuple[list[Fault], Request]] = _Recent()
+        self.configs: _Recent[_Config] = _Recent()
+        self.decisions: _Recent[Decision] = _Recent()
 
     def answer(self, raw: bytes | None) -> str:
         """Give the answer to one line as one line."""
@@ -81,29 +144,47 @@ class Lines:
             trace = decision.explain() if decision.inputs is not None else Trace()
             answer["trace"] = trace.to_dict()
             answer |= {"layers": [layer.to_dict() for layer in trace.layers], "origins": dict(trace.origins)}
-        return json.dumps(answer, allow_nan=False)
+        return _written(answer)
 
     def decide(self, given: Mapping[str, object]) -> Decision:
         """Decide for one parsed line."""
-        rules = self.rules
-        faults = unknown_keys((), given, _KEYS)
-        env = given.get("env")
-        if env is not None and not isinstance(env, Mapping):
-            faults.append(wrong_type(("env",), "a mapping of variables", env))
-            env = None
-        probed: Mapping[str, str] = {}
-        if "facts" in given:
-            found, machine = read_machine(given["facts"], rules.vocabulary, self.device, ("facts",))
-        else:
-            found, machine, probed = self.own_machine
-        more, request = read_request(given.get("request"), rules.vocabulary, ("request",))
-        wrong, choices = choose(given.get("config"), given.get("backend"), env or {}, rules)
-        policy_faults, policy = read_policy(given.get("policy"), env or {}, ())
-        faults += [*found, *more, *wrong, *policy_faults]
+        unknown = [] if given.keys() <= _KEYS.keys() else unknown_keys((), given, _KEYS)
+        get = given.get
+        config = _told([get("config"), get("backend"), get("env"), get("policy")])
+        facts, request = _told(get("facts")), _told(get("request"))
+        key = (facts, request, config, "facts" in given)
+        found = None if unknown else self.decisions.get(key)
+        if found is not None:
+            return found
+        machine = self.machine(get("facts"), facts) if "facts" in given else self.own_machine
+        layer = self.requests.get(request) or self.requests.keep(
+            request, read_request(get("request"), self.rules.vocabulary, ("request",)), len(request)
+        )
+        choices = self.configs.get(config) or self.configs.keep(config, self.config(given), len(config))
+        faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
         if faults:
-            return invalid(faults, rules, policy, "line")
-        origins = {**probed, "policy": policy_origin(given.get("policy"), env or {})}
-        return resolve(Inputs(machine, request, choices, policy, origins=origins), rules)
+            return invalid(faults, self.rules, choices.policy, "line")
+        origins = {**machine[2], "policy": choices.origin}
+        inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)
+        return self.decisions.keep(key, resolve(inputs, self.rules), len(facts) + len(request) + len(config))
+
+    def machine(self, given: object, key: bytes) -> _Machine:
+        """Read the facts of a line."""
+        found = self.machines.get(key)
+        if found is None:
+            found = self.machines.keep(
+                key, (*read_machine(given, self.rules.vocabulary, self.device, ("facts",)), {}), len(key)
+            )
+        return found
+
+    def config(self, given: Mapping[str, object]) -> _Config:
+        """Read the config of a line in all its forms."""
+        env = given.get("env")
+        wrong = [] if env is None or isinstance(env, Mapping) else [wrong_type(("env",), "a mapping of variables", env)]
+        variables = env if isinstance(env, Mapping) else {}
+        faults, choices = choose(given.get("config"), given.get("backend"), variables, self.rules)
+        more, policy = read_policy(given.get("policy"), variables, ())
+        return _Config(wrong, [*faults, *more], choices, policy, policy_origin(given.get("policy"), variables))
 
     def unreadable(self, given: Mapping[str, object], faults: list[Fault]) -> Decision:
         """Answer a line that is not valid JSON as far as it can be understood: what excludes itself goes first."""
@@ -112,7 +193,7 @@ class Lines:
         return invalid([*exclusive, *faults], self.rules, "fallback", "line")
 
     @functools.cached_property
-    def own_machine(self) -> tuple[list[Fault], dict[str, str | int | bool | None], Mapping[str, str]]:
+    def own_machine(self) -> _Machine:
         """The facts of this machine, and where each comes from."""
         from selector.probe import probe_machine  # only when a line brings no facts
 

@@ -58,13 +58,19 @@ _PEP440_CLAUSE = re.compile(r"\s*(~=|==|!=|<=|>=|<|>)\s*([0-9]+!)?[^\s<>=!~]+\s*
 class _Pep440(Order):
     def comparison(self, text: str) -> Compare:
         """Compile a PEP 440 specifier set; pre-releases take part."""
-        if not all(_PEP440_CLAUSE.fullmatch(part) for part in text.split(",")):
-            raise ValueError(text)
-        try:
-            bounds = SpecifierSet(text)
-        except InvalidSpecifier as error:
-            raise ValueError(text) from error
-        return functools.partial(_contained, bounds)
+        return _specified(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _specified(text: str) -> Compare:
+    """Compile a specifier set, once for all who ask it; what it said of a version is remembered."""
+    if not all(_PEP440_CLAUSE.fullmatch(part) for part in text.split(",")):
+        raise ValueError(text)
+    try:
+        bounds = SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(text) from error
+    return functools.lru_cache(maxsize=256)(functools.partial(_contained, bounds))
 
 
 def _contained(bounds: SpecifierSet, value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ def _check_boolean(fact: Fact, value: object) -> Misfit | None:
 
 
 def _check_integer(fact: Fact, value: object) -> Misfit | None:
+    if type(value) is int and (fact.minimum is None or value >= fact.minimum):
+        return None
     if value in fact.special and isinstance(value, str):
         return None
     also = "".join(f" or `{word}`" for word in fact.special)
@@ -110,11 +113,18 @@ def _check_string(fact: Fact, value: object) -> Misfit | None:
 def _check_version(fact: Fact, value: object) -> Misfit | None:
     if not isinstance(value, str):
         return Misfit(f"`{fact.name}`: wanted a version as a string, got {_typed(value)}", "quote it")
+    if _is_version(value):
+        return None
+    return Misfit(f"`{fact.name}`: wanted a version as PEP 440 writes it, got `{shown(value)}`")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
     try:
-        Version(value)
+        Version(text)
     except InvalidVersion:
-        return Misfit(f"`{fact.name}`: wanted a version as PEP 440 writes it, got `{shown(value)}`")
-    return None
+        return False
+    return True
 
 
 _CHECKS: Mapping[str, Callable[[Fact, object], Misfit | None]] = {
@@ -177,7 +187,11 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Every fact, named set and package by name; `broken` are names whose declaration is wrong, told once already."""
+    """Every fact, named set and package by name; `broken` are names whose declaration is wrong, told once already.
+
+    `group` has the facts by who gives them; `own` are a machine's that are no packages, `asked` those of a request,
+    `packaged` the packages, each with its fact.
+    """
 
     facts: Mapping[str, Fact]
     sets: Mapping[str, tuple[str, tuple[Value, ...]]]
@@ -185,6 +199,9 @@ class Vocabulary:
     derived: tuple[Derived, ...] = ()
     broken: frozenset[str] = frozenset()
     group: Mapping[str, tuple[Fact, ...]] = field(init=False)
+    own: Mapping[str, Fact] = field(init=False, repr=False, compare=False)
+    asked: Mapping[str, Fact] = field(init=False, repr=False, compare=False)
+    packaged: tuple[tuple[str, Fact], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Sort the facts by who gives them."""
@@ -192,6 +209,11 @@ class Vocabulary:
         for fact in self.facts.values():
             groups.setdefault(fact.group, []).append(fact)
         object.__setattr__(self, "group", {name: tuple(facts) for name, facts in groups.items()})
+        own = {fact.name: fact for fact in groups.get("machine", ()) if not fact.name.startswith(PACKAGE_PREFIX)}
+        packaged = [(key, self.facts.get(PACKAGE_PREFIX + key)) for key in self.packages]
+        object.__setattr__(self, "packaged", tuple((key, fact) for key, fact in packaged if fact is not None))
+        object.__setattr__(self, "own", own)
+        object.__setattr__(self, "asked", {fact.name: fact for fact in groups.get("request", ())})
 
     def package_key(self, name: str) -> str | None:
         """Find the package that a distribution's name belongs to, for a hint."""

@@ -1,0 +1,165 @@
+"""What resolution needs of a rule set again and again, worked out once; what was said of facts is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from selector.rules.conditions import ALWAYS, Condition, Result, Test, blame, tests
+from selector.rules.tables import Row
+from selector.rules.vocabulary import PACKAGE_PREFIX, Value
+from selector.rules.walk import needs_newer
+
+if TYPE_CHECKING:
+    from selector.catalog import Caution
+    from selector.ruleset import RuleSet
+
+Facts = Mapping[str, Value]
+MOST_KEPT = 4_096
+_Newer = tuple[Row, Sequence[Result]]
+_UNKNOWN = object()
+
+
+class _Dated(NamedTuple):
+    """A row that may want a newer package: its place in the table, and its tests of versions."""
+
+    at: int
+    row: Row
+    tests: tuple[Test, ...]
+
+
+class _Cautions:
+    """Which of some cautions hold, remembered by the values of the facts that they ask about."""
+
+    def __init__(self, cautions: Sequence[Caution]) -> None:
+        self._cautions = cautions
+        self._names = tuple(dict.fromkeys(test.fact for one in cautions for test in tests(one.when)))
+        self._known: dict[object, tuple[Caution, ...]] = {}
+
+    def holding(self, facts: Facts) -> tuple[Caution, ...]:
+        if not self._cautions:
+            return ()
+        key = tuple([facts.get(name, _UNKNOWN) for name in self._names])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            found = tuple(one for one in self._cautions if one.when.holds(facts) is True)
+            self._known[key] = found
+        return found
+
+
+class Prepared:
+    """Answers for one rule set. Threads may share it; what it remembers is bounded."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        """Look through the rules."""
+        self._rules = rules
+        self._backends = rules.abilities["backends"]
+        self._versions = {PACKAGE_PREFIX + key for key in rules.vocabulary.packages}
+        rows = rules.table("platform_default").rows
+        self._places = {id(row): at for at, row in enumerate(rows)}
+        self._dated = tuple(self._find_dated(rows))
+        self._dating = tuple(dict.fromkeys(self._find_dating()))
+        self._newer: dict[object, _Newer | None] = {}
+        self._asked: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._unmet: dict[object, tuple[str, ...]] = {}
+        self._standing = _Cautions(rules.warnings)
+        self._unverified = {name: _Cautions(one.unverified) for name, one in rules.backends.items()}
+        self.unconfigured: Facts = dict(self._find_unconfigured())
+        """The facts that stand for a config without blocks."""
+        called = {fact.name for fact in rules.vocabulary.group.get("call", ())}
+        self.required_of_calls = tuple(name for name in rules.table("call").requires if name in called)
+
+    # --- warnings ---
+
+    def standing(self, facts: Facts) -> tuple[Caution, ...]:
+        """Give the warnings that stand for these facts, whatever is chosen."""
+        return self._standing.holding(facts)
+
+    def unverified(self, backend: str, facts: Facts) -> tuple[Caution, ...]:
+        """Give what is unverified about a backend for these facts."""
+        return self._unverified[backend].holding(facts)
+
+    # --- needs that are not met ---
+
+    def unmet(self, table: str, facts: Facts) -> tuple[str, ...]:
+        """Give the needs of the backend that are not met, each as a reason."""
+        backend = str(facts["backend"])
+        names = self._asked.get((table, backend))
+        if names is None:
+            names = self._asked[table, backend] = tuple(dict.fromkeys(self._asked_by(table, backend)))
+        key = (table, backend, *[facts.get(name, _UNKNOWN) for name in names])
+        found = self._unmet.get(key)
+        if found is None:
+            if len(self._unmet) >= MOST_KEPT:
+                self._unmet.clear()
+            found = self._unmet[key] = tuple(dict.fromkeys(self._reasons(table, backend, facts)))
+        return found
+
+    def _asked_by(self, table: str, backend: str) -> Iterator[str]:
+        """Name every fact on which the reasons depend."""
+        yield from (test.fact for test in tests(self._backends.get(backend, ALWAYS)))
+        yield from (row.read_from for row in self._using(table) if row.read_from is not None)
+
+    def _using(self, table: str) -> Iterator[Row]:
+        return (row for row in self._rules.table(table).rows if row.action == "use")
+
+    def _reasons(self, table: str, backend: str, facts: Facts) -> Iterator[str]:
+        if any(row.target_for(facts) == backend for row in self._using(table)):
+            needs = self._backends.get(backend, ALWAYS)
+            yield from (result.reason() for result in blame(needs, facts, "ability"))
+
+    # --- newer packages ---
+
+    def newer(self, winner: Row, facts: Facts) -> _Newer | None:
+        """Give the first row before the winner that would win with a newer package, and what is too old for it."""
+        key = (id(winner), *[facts.get(name, _UNKNOWN) for name in self._dating])
+        if key not in self._newer:
+            if len(self._newer) >= MOST_KEPT:
+                self._newer.clear()
+            self._newer[key] = self._find_newer(self._places[id(winner)], facts)
+        return self._newer[key]
+
+    def _find_newer(self, end: int, facts: Facts) -> _Newer | None:
+        for at, row, dated in self._dated:
+            if at >= end:
+                return None
+            if row.read_from is not None or any(_fails(test, facts) for test in dated):
+                old = needs_newer(row, facts, self._backends, self._versions)
+                if old:
+                    return row, old
+        return None
+
+    def _find_dating(self) -> Iterator[str]:
+        """Name every fact on which it depends whether a newer package would do."""
+        for _, row, _ in self._dated:
+            named = self._backends.values() if row.read_from is not None else [self._backends.get(row.target, ALWAYS)]
+            yield from (test.fact for condition in (row.when, *named) for test in tests(condition))
+            yield from () if row.read_from is None else (row.read_from,)
+
+    def _find_dated(self, rows: Sequence[Row]) -> Iterator[_Dated]:
+        for at, row in enumerate(rows):
+            ability = ALWAYS if row.action != "use" else self._backends.get(row.target, ALWAYS)
+            dated = tuple(test for test in _bounds(row.when, ability) if test.fact in self._versions)
+            if dated or row.read_from is not None:
+                yield _Dated(at, row, dated)
+
+    # --- the config ---
+
+    def _find_unconfigured(self) -> Iterator[tuple[str, Value]]:
+        for fact in self._rules.vocabulary.group.get("config", ()):
+            if fact.type == "boolean" and "." not in fact.name:
+                yield fact.name, False
+            elif "." in fact.name and fact.null:
+                yield fact.name, None
+
+
+def _bounds(*conditions: Condition) -> Iterator[Test]:
+    for condition in conditions:
+        yield from (test for test in tests(condition) if test.op in ("compare", "min"))
+
+
+def _fails(test: Test, facts: Facts) -> bool:
+    value = facts.get(test.fact)
+    return value is not None and not test.check(value)
