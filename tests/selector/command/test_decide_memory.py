@@ -22,7 +22,7 @@ MORE: list[dict[str, object]] = [
 ]  # fmt: skip
 ALIKE: list[list[dict[str, object]]] = [
     [{"facts": cuda("sm_90"), "request": {"head_dim": value}} for value in (1, True, 1.0, "1", None, [1])],
-    [{"facts": cuda("sm_90", cudnn=value)} for value in (1, True, 0, False)],  # type: ignore[arg-type]
+    [{"facts": cuda("sm_90", cudnn=value)} for value in (1, True, 0, False)],
     [{"facts": CPU, "request": {"causal": value}} for value in (True, 1, "top_left", None)],
     [{"facts": None}, {"facts": {}}, {"facts": CPU}, {"facts": CPU, "request": None}, {"facts": CPU, "request": {}}],
     [{"facts": cuda(packages=FI), **more} for more in MORE],
