@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from selector.rules.conditions import ALWAYS, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Value]
 MOST_KEPT = 4_096
 _Newer = tuple[Row, Sequence[Result]]
-_UNKNOWN: Any = object()
+_UNKNOWN = object()
 
 
 class _Dated(NamedTuple):
@@ -115,11 +115,12 @@ class Prepared:
     def newer(self, winner: Row, facts: Facts) -> _Newer | None:
         """Give the first row before the winner that would win with a newer package, and what is too old for it."""
         key = (id(winner), *[facts.get(name, _UNKNOWN) for name in self._dating])
-        found = self._newer.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            if len(self._newer) >= MOST_KEPT:
-                self._newer.clear()
-            found = self._newer[key] = self._find_newer(self._places[id(winner)], facts)
+        known: _Newer | object | None = self._newer.get(key, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known  # type: ignore[return-value]
+        if len(self._newer) >= MOST_KEPT:
+            self._newer.clear()
+        found = self._newer[key] = self._find_newer(self._places[id(winner)], facts)
         return found
 
     def _find_newer(self, end: int, facts: Facts) -> _Newer | None:
