@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,18 +84,16 @@ class Plans:
 
 
 class Chooser:
-    """Gives compiled code its plan. `chose` hears of every plan, once for each time that code is compiled."""
+    """Gives compiled code its plan; layers that are alike share one, and so the code.
 
-    def __init__(
-        self,
-        selector: Selector,
-        options: Mapping[str, object] | None = None,
-        chose: Callable[[Plan], object] | None = None,
-    ) -> None:
+    `chosen` are the plans by what the layer says: its role and facts.
+    """
+
+    def __init__(self, selector: Selector, options: Mapping[str, object] | None = None) -> None:
         """Hold what all plans share."""
         self.selector = selector
         self.options = options
-        self.chose = chose
+        self.chosen: dict[tuple[str, tuple[tuple[str, Value], ...]], dict[int, Plan]] = {}
         marks = marks_of(selector.rules)
         self.bounds, self.divisors = marks.bounds, marks.divisors
         self.plans = Plans()
@@ -126,7 +124,7 @@ class Chooser:
             *_place(queries, self.bounds, self.divisors),
             *_place(keys, self.bounds, self.divisors),
             "none" if mask is None else mask.kind,
-            False if mask is None else mask.per_head,
+            False if mask is None else _holds(mask.per_head),
             bias is None or bias.dtype == q.dtype,
             causal,
             layer,
@@ -158,6 +156,7 @@ class Chooser:
     ) -> str:
         """Choose while code is traced, and name the plan; a constant until one of the arguments is another one."""
         del epoch  # it is an argument so that newer rules compile the code anew
+        said = (role, layer)
         layer = tuple(sorted({**dict(layer), **_TRACED}.items()))
         marks = marks_of(self.selector.rules)
         queries = marks.example(exceeds_q, divided_q)
@@ -165,8 +164,7 @@ class Chooser:
         says = MaskSays(kind, per_head, matches)
         signature = Signature(role, of, where, (heads, head_dim), kv_heads, (queries, keys), says, causal, layer, lse)
         plan = plan_of(self.selector, signature, self.options, _TRACED)
-        if self.chose is not None:
-            self.chose(plan)
+        self.chosen.setdefault(said, {})[id(plan)] = plan
         name = f"plan_{id(plan)}"
         setattr(self.plans, name, plan)
         return name

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from torch import nn
 from torch.compiler import is_compiling, is_dynamo_compiling
 
-from selector.dispatch.compiled import Chooser
+from selector.dispatch.compiled import Chooser, chooser_of
 from selector.dispatch.current import current
-from selector.dispatch.plans import Plan, plan_of
+from selector.dispatch.plans import plan_of
 from selector.dispatch.ready import Met, Ready, alike, keep, run_for
 from selector.dispatch.signatures import OF_TENSORS, Alignment, described, signature_of
 
@@ -68,7 +68,7 @@ class Attention(nn.Module):
         self._of_calls = tuple(sorted(of_calls, key=str))
         self._calls: dict[int, Met] = {}
         self._ready: Ready | None = None
-        self._chooser = Chooser(self.selector, options, self._compiled)
+        self._chooser = Chooser(self.selector, options) if options else None
 
     @overload
     def forward(
@@ -134,7 +134,8 @@ class Attention(nn.Module):
         lse: bool,
     ) -> Tensor | tuple[Tensor, Tensor]:
         plain = described(mask)
-        plan = self._chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=lse)
+        chooser = chooser_of(self.selector) if self._chooser is None else self._chooser
+        plan = chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=lse)
         if lse:
             return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
         return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
@@ -173,19 +174,18 @@ class Attention(nn.Module):
         super().__setattr__(name, value)
         self.__dict__["_ready"] = None
 
-    def _compiled(self, plan: Plan) -> None:
-        """Take note of what compiled code runs; how often it does, nobody counts."""
-        self._calls.setdefault(id(plan), Met(plan))
-
     def report(self) -> tuple[Ran, ...]:
         """Tell every signature of call that the layer has met, in the order of the first of each.
 
-        Calls from compiled code are not counted: what was chosen for it alone has `calls` 0.
+        Calls from compiled code are not counted, and layers that are alike share it: what was chosen for it, and is not
+        called otherwise, has `calls` 0.
         """
         return tuple(self._ran())
 
     def _ran(self) -> Iterator[Ran]:
-        for met in self._calls.values():
+        chooser = self.selector.chooser if self._chooser is None else self._chooser
+        chosen = chooser.chosen.get((self.role, self._of_calls), {}) if isinstance(chooser, Chooser) else {}
+        for met in ({number: Met(plan) for number, plan in chosen.items()} | self._calls).values():
             decision = met.plan.decision
             yield Ran(
                 str(decision.backend), decision.provider, decision.build, decision.considered, decision.rule,
@@ -200,7 +200,7 @@ class Attention(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was pickled or copied."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._chooser = Chooser(self.selector, self.options, self._compiled)
+        self._chooser = Chooser(self.selector, self.options) if self.options else None
 
     def extra_repr(self) -> str:
         """Show the role and what was decided for it."""
