@@ -14,6 +14,7 @@ from torch import Tensor
 from backends.interface import Geometry, Kernel
 from backends.torch_sdpa import BACKEND as SDPA
 from selector import SelectionRefusedError, Selector, attention
+from selector.cache import cache_folder
 from selector.dispatch import first_use
 from selector.dispatch.first_use import Evidence
 from tests.selector.conftest import CPU, FA2, cuda
@@ -164,13 +165,13 @@ def test_a_memory_that_cannot_be_written_costs_nothing_but_time(
 
 def test_the_cache_has_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable's, the desktop's, or that of the user."""
-    assert first_use.cache_folder().name == "cache"
+    assert cache_folder().name == "cache"
     monkeypatch.delenv("ATTENTION_SELECTOR_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert first_use.cache_folder() == Path("/x/attention-selector")
+    assert cache_folder() == Path("/x/attention-selector")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert first_use.cache_folder() == Path("/home/someone/.cache/attention-selector")
+    assert cache_folder() == Path("/home/someone/.cache/attention-selector")
 
 
 def test_the_evidence_in_a_line() -> None:
