@@ -132,10 +132,10 @@ class Recorder:
         k: Tensor,
         v: Tensor,
         *,
-        attn_mask: Tensor | None,
-        is_causal: bool,
-        scale: float | None,
-        enable_gqa: bool,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
     ) -> Tensor:
         """Answers with the queries."""
         self.keys, self.masked, self.is_causal = k.shape[2], attn_mask is not None, is_causal
@@ -180,10 +180,10 @@ def test_query_padding_makes_no_mask_of_pairs() -> None:
         k: Tensor,
         v: Tensor,
         *,
-        attn_mask: Tensor | None,
-        is_causal: bool,
-        scale: float | None,
-        enable_gqa: bool,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
     ) -> Tensor:
         assert attn_mask is not None
         shapes.append(tuple(attn_mask.shape))
