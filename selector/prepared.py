@@ -21,11 +21,16 @@ _UNKNOWN = object()
 
 
 class _Dated(NamedTuple):
-    """A row that may want a newer package: its place in the table, and its tests of versions."""
+    """A row that may want a newer package: its place, its tests of versions, and every fact that it asks about.
+
+    `open` says that a fact names its target.
+    """
 
     at: int
     row: Row
     tests: tuple[Test, ...]
+    asked: tuple[str, ...]
+    open: bool
 
 
 class _Cautions:
@@ -60,8 +65,7 @@ class Prepared:
         rows = rules.table("platform_default").rows
         self._places = {id(row): at for at, row in enumerate(rows)}
         self._dated = tuple(self._find_dated(rows))
-        self._dating = tuple(dict.fromkeys(self._find_dating()))
-        self._newer: dict[object, _Newer | None] = {}
+        self._newer: dict[object, Sequence[Result]] = {}
         self._asked: dict[tuple[str, str], tuple[str, ...]] = {}
         self._unmet: dict[object, tuple[str, ...]] = {}
         self._standing = _Cautions(rules.warnings)
@@ -114,38 +118,34 @@ class Prepared:
 
     def newer(self, winner: Row, facts: Facts) -> _Newer | None:
         """Give the first row before the winner that would win with a newer package, and what is too old for it."""
-        key = (id(winner), *[facts.get(name, _UNKNOWN) for name in self._dating])
-        known: _Newer | object | None = self._newer.get(key, _UNKNOWN)
-        if known is not _UNKNOWN:
-            return known  # type: ignore[return-value]
-        if len(self._newer) >= MOST_KEPT:
-            self._newer.clear()
-        found = self._newer[key] = self._find_newer(self._places[id(winner)], facts)
-        return found
-
-    def _find_newer(self, end: int, facts: Facts) -> _Newer | None:
-        for at, row, dated in self._dated:
-            if at >= end:
+        end = self._places[id(winner)]
+        for row in self._dated:
+            if row.at >= end:
                 return None
-            if row.read_from is not None or any(_fails(test, facts) for test in dated):
-                old = needs_newer(row, facts, self._backends, self._versions)
+            if row.open or any(_fails(test, facts) for test in row.tests):
+                old = self._old(row, facts)
                 if old:
-                    return row, old
+                    return row.row, old
         return None
 
-    def _find_dating(self) -> Iterator[str]:
-        """Name every fact on which it depends whether a newer package would do."""
-        for _, row, _ in self._dated:
-            named = self._backends.values() if row.read_from is not None else [self._backends.get(row.target, ALWAYS)]
-            yield from (test.fact for condition in (row.when, *named) for test in tests(condition))
-            yield from () if row.read_from is None else (row.read_from,)
+    def _old(self, row: _Dated, facts: Facts) -> Sequence[Result]:
+        key = (row.at, *[facts.get(name, _UNKNOWN) for name in row.asked])
+        found = self._newer.get(key)
+        if found is None:
+            if len(self._newer) >= MOST_KEPT:
+                self._newer.clear()
+            found = self._newer[key] = needs_newer(row.row, facts, self._backends, self._versions)
+        return found
 
     def _find_dated(self, rows: Sequence[Row]) -> Iterator[_Dated]:
         for at, row in enumerate(rows):
             ability = ALWAYS if row.action != "use" else self._backends.get(row.target, ALWAYS)
             dated = tuple(test for test in _bounds(row.when, ability) if test.fact in self._versions)
             if dated or row.read_from is not None:
-                yield _Dated(at, row, dated)
+                needs = [ability] if row.read_from is None else self._backends.values()
+                asked = [test.fact for condition in (row.when, *needs) for test in tests(condition)]
+                names = dict.fromkeys([*asked, *([] if row.read_from is None else [row.read_from])])
+                yield _Dated(at, row, dated, tuple(names), row.read_from is not None)
 
     # --- the config ---
 

@@ -101,6 +101,8 @@ def _check_integer(fact: Fact, value: object) -> Misfit | None:
 
 
 def _check_string(fact: Fact, value: object) -> Misfit | None:
+    if type(value) is str and value and (not fact.values or value in fact.values):
+        return None
     if not isinstance(value, str):
         return Misfit(f"`{fact.name}`: wanted a string, got {_typed(value)}")
     if fact.values and value not in fact.values:
