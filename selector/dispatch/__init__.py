@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from backends.prepare import MaskPlan
     from selector.dispatch.ready import Ready
     from selector.selecting import Selector
-    from selector.serving import Serving
 
 __all__ = ["Alignment", "Plan", "attention", "plan_for", "this_machine", "use_backends"]
 
@@ -93,37 +92,32 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     import torch  # on first use alone
 
     chosen = selector or current()
+    plain = mask is None and not options and not return_lse
+    if plain and not torch.compiler.is_dynamo_compiling():  # tensors of an export are of no type that is ready
+        said = (role, causal, scale, *layer.items()) if layer else (role, causal, scale)
+        try:
+            readies: Iterable[Ready] = chosen.serving.ready.get(said, ())
+        except TypeError:  # no plain values, which is told below
+            readies = ()
+        for ready in readies:
+            if ready.fits(q, k, v):
+                return ready.run(q, k, v)
     if torch.compiler.is_compiling():
         if options:
             raise ValueError("`options`: wanted none in compiled code, use the module `Attention`")
         mask, words = described(mask), tuple(sorted(layer.items()))
         plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words, lse=return_lse)
         return _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
-    serving = chosen.serving
-    said = (role, causal, scale, *layer.items()) if layer else (role, causal, scale)
-    is_plain = mask is None and not options and not return_lse
-    if is_plain:
-        for ready in _readies(serving, said):
-            if ready.fits(q, k, v):
-                return ready.run(q, k, v)
-    mask = described(mask)
+    serving, mask = chosen.serving, described(mask)  # before the plan: what is ready is never older than it
     plan = plan_for(
         q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, return_lse=return_lse, **layer
     )
     out = _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
-    if is_plain and isinstance(scale, int | float | None):
+    if plain and isinstance(scale, int | float | None):
         from selector.dispatch.ready import remember  # torch on first use alone
 
         remember(plan, said, (q, k, v), scale=scale, selector=chosen, serving=serving)
     return out
-
-
-def _readies(serving: Serving, said: object) -> Iterable[Ready]:
-    """Give what is ready for calls of `attention` that say the same; for what no call may say there is nothing."""
-    try:
-        return serving.ready.get(said, ())
-    except TypeError:
-        return ()
 
 
 def _called(

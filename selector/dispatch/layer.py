@@ -185,7 +185,7 @@ class Attention(nn.Module):
     def _ran(self) -> Iterator[Ran]:
         chooser = self.selector.chooser if self._chooser is None else self._chooser
         chosen = chooser.chosen.get((self.role, self._of_calls), {}) if isinstance(chooser, Chooser) else {}
-        for met in ({number: Met(plan) for number, plan in chosen.items()} | self._calls).values():
+        for met in ({number: Met(plan) for number, plan in chosen.copy().items()} | self._calls).values():
             decision = met.plan.decision
             yield Ran(
                 str(decision.backend), decision.provider, decision.build, decision.considered, decision.rule,
