@@ -56,21 +56,23 @@ class _Asked:
 
     def why_not(self) -> WhyNot | None:
         """Why a backend does not run, where that is asked."""
-        from selector.rendering.whynot import why_not  # only what is asked for is loaded
-
         if self.backend is None:
             return None
+        from selector.rendering.whynot import why_not  # only what is asked for is loaded
+
         return why_not(self.chosen, self.request, self.backend, any_fact=self.any_fact)
 
     def what_if(self, decision: Decision) -> WhatIf | None:
         """What other facts would give, where that is asked."""
+        if not self.changes:
+            return None
         from selector.rendering.whatif import what_if
 
-        return what_if(decision, self.changes) if self.changes else None
+        return what_if(decision, self.changes)
 
 
 def _tree(decision: Decision, asked: _Asked) -> str:
-    from selector.rendering import terminal, tree, whatif, whynot
+    from selector.rendering import terminal, tree
 
     width = terminal.terminal_width(sys.stdout, os.environ)
     colour = terminal.use_colour(sys.stdout, os.environ)
@@ -78,8 +80,12 @@ def _tree(decision: Decision, asked: _Asked) -> str:
     text = tree.render_tree(decision, decision.explain(), width=width, colour=colour, ascii=plain)
     why, other = asked.why_not(), asked.what_if(decision)
     if why is not None:
+        from selector.rendering import whynot
+
         text += "\n" + whynot.render_why_not(why, width=width, colour=colour, ascii=plain)
     if other is not None:
+        from selector.rendering import whatif
+
         text += "\n" + whatif.render_what_if(other, width=width, colour=colour, ascii=plain)
     return text + "".join(f"{line}\n" for line in _other_devices(decision, asked.chosen, asked.request))
 

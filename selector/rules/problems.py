@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +76,8 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """Give the hint that names the most similar known name, or None when nothing is similar."""
     if not isinstance(name, str):
         return None
+    import difflib  # only where something is misspelt
+
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
