@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, overload
 
 from selector.dispatch.compiled import chooser_of
-from selector.dispatch.current import current, this_machine, use_backends
+from selector.dispatch.current import current, current_untraced, this_machine, use_backends
 from selector.dispatch.plans import Plan, plan_for
 from selector.dispatch.signatures import Alignment, described
 from selector.rules.vocabulary import Value
@@ -91,9 +91,10 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     """
     import torch  # on first use alone
 
-    chosen = selector or current()
+    traced = torch.compiler.is_dynamo_compiling()
+    chosen = selector or (current() if traced else current_untraced())
     plain = mask is None and not options and not return_lse
-    if plain and not torch.compiler.is_dynamo_compiling():  # tensors of an export are of no type that is ready
+    if plain and not traced:  # under export too: its tensors are of no type that is ready
         said = (role, causal, scale, *layer.items()) if layer else (role, causal, scale)
         try:
             readies: Iterable[Ready] = chosen.serving.ready.get(said, ())

@@ -54,6 +54,12 @@ def current() -> Selector:
     return stack[-1] if stack else this_machine()
 
 
+def current_untraced() -> Selector:
+    """Give the same in code that is not traced, and may look at what compiled code must not guard."""
+    stack = _STACK.selectors
+    return stack[-1] if stack else _DEFAULT.selector or this_machine()
+
+
 @contextmanager
 def use_backends(choice: Selector | str) -> Iterator[Selector]:
     """Let a selector, or a backend by its name, speak for all calls in the block that bring no selector.
