@@ -1,6 +1,7 @@
 # make demo     set up, then show decisions and compute attention on this machine
 # make test     set up, then every check that CI makes
 # make full     the same, with the slow tests too
+# make integrations  the tests with the oldest and the newest diffusers that are supported, each in an environment of its own
 # make generate write the generated files again
 # make mutation tell which changes of the rule language no test notices (long; no part of CI)
 #
@@ -15,12 +16,15 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt
 # What the generated files are made with; with --check it writes nothing and fails where one has drifted.
 GENERATE := $(BIN)/python -m selector.schemas
+# Environments apart from the other one: packages of kernels, such as flashinfer, keep diffusers from being imported.
+DIFFUSERS := oldest newest
+DIFFUSERS_TESTS := tests/integrations/diffusers
 # Percent of the branches of selector/ that the tests must take.
 BRANCHES := 95
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test full checks lint types imports generated unit unit-full coverage generate mutation clean
+.PHONY: help demo test full checks lint types imports generated unit unit-full integrations coverage generate mutation clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -42,12 +46,17 @@ $(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[torch,dev,mutation]'
 	@touch $(VENV)/stamp-torch $(VENV)/stamp-dev $@
 
+.venv-diffusers/%/stamp: $(DIFFUSERS_TESTS)/%.txt pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --constraint $< --editable '.[diffusers]' transformers pytest-cov pytest-xdist
+	@touch $@
+
 demo: $(VENV)/stamp-torch
 	$(BIN)/python -m selector.demo
 
-test: checks unit coverage
+test: checks unit integrations coverage
 
-full: checks unit-full coverage
+full: checks unit-full integrations coverage
 
 checks: lint types imports generated
 
@@ -70,6 +79,11 @@ unit: $(VENV)/stamp-dev
 unit-full: $(VENV)/stamp-dev
 	$(BIN)/pytest --cov --cov-report= $(PYTEST_ARGS)
 
+# What they cover is added to what `unit` did.
+integrations: $(DIFFUSERS:%=.venv-diffusers/%/stamp)
+	@for each in $(DIFFUSERS); do echo "diffusers: $$each"; \
+	.venv-diffusers/$$each/bin/pytest $(DIFFUSERS_TESTS) --cov --cov-append --cov-report= $(PYTEST_ARGS) || exit 1; done
+
 # The report names each line and branch not taken. Its total mixes lines and branches, so branches are asked for apart.
 coverage: $(VENV)/stamp-dev
 	$(BIN)/coverage report
@@ -91,4 +105,4 @@ mutation: $(VENV)/stamp-mutation
 	$(BIN)/python -m tests.mutation
 
 clean:
-	rm -rf $(VENV) build dist mutants .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-diffusers build dist mutants .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Other frameworks: each part imports what it joins, and nothing else imports them."""
