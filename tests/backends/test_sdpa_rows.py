@@ -16,7 +16,14 @@ SEVEN = 7.0
 
 
 def careless(
-    q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None, is_causal: bool, scale: float | None, enable_gqa: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """Attention as cuDNN computes it: a row without a key gets some number."""
     out = scaled_dot_product_attention(

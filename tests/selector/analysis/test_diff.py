@@ -9,6 +9,7 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -272,3 +273,34 @@ def test_only_changes_that_concern_a_machine(tmp_path: Path) -> None:
     assert concerning(arch="sm_90", **{"packages.flash-attn-4": "4.0.0"}) == []
     kept = narrowed(found, with_fa4)
     assert [change for table in kept.tables for change in table.changes] == with_fa4
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("FLASH_ATTN", "providers", ("fa4", "fa2")),
+        ("TRTLLM_ATTN", "reads", {}),
+        ("TRTLLM_ATTN", "takes", ("layer",)),
+        ("CUDNN_ATTN", "unbound", "packages.flashinfer"),
+        ("TORCH_SDPA", "default_name", "TORCH"),
+    ],
+)
+def test_what_is_said_of_a_backend_is_told_beside(name: str, field: str, value: Any) -> None:  # noqa: ANN401
+    """Each of these changes what a decision ends in, or what it is called."""
+    old = shipped()
+    new = replace(old, backends={**old.backends, name: replace(old.backends[name], **{field: value})})
+
+    assert diff(old, new).beside == (f"backends: `{field}` of {name} (changed)",)
+    assert diff(old, new).changed
+
+
+def test_builds_are_told_beside() -> None:
+    """One that is new or gone, and one whose failure to bind is another fact's."""
+    old = shipped()
+    changed = replace(old.providers["fa2"], unbound="packages.flash-attn-4")
+    new = replace(
+        old, providers={**{name: one for name, one in old.providers.items() if name != "fa3"}, "fa2": changed}
+    )
+
+    assert diff(old, new).beside == ("providers: fa3 (gone)", "providers: `unbound` of fa2 (changed)")
+    assert diff(new, old).beside == ("providers: `unbound` of fa2 (changed)", "providers: fa3 (new)")
