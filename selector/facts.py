@@ -44,15 +44,17 @@ def read_machine(
     if not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping of facts", value)], {}
     own = vocabulary.own
-    strange = any(key not in own and key not in _BESIDE for key in value)
-    faults = unknown_keys(path, value, [*own, *_BESIDE]) if strange else []
-    flat = _values(value, own, path, faults)
-    more, of_device = _read_devices(value, own, device, path)
-    faults += more
-    flat |= of_device
+    faults: list[Fault] = []
+    flat, of_device = _values(value, own, path, faults), dict[str, Value]()
+    more_than_facts = bool(device) or any(key not in own and key != "packages" for key in value)
+    if more_than_facts:
+        more, of_device = _read_devices(value, own, device, path)
+        faults = [*unknown_keys(path, value, [*own, *_BESIDE]), *faults, *more]
+        flat |= of_device
     if value.get("packages") is not None:
         faults += _read_packages(value["packages"], vocabulary, (*path, "packages"), flat)
-    faults += _other_faults(value, path)
+    if more_than_facts:
+        faults += _other_faults(value, path)
     others = {name: item for name, item in flat.items() if name not in of_device} if of_device else flat
     faults += _pattern_faults(others, own, path)
     return faults, flat

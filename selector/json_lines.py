@@ -52,7 +52,7 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:
     try:
         while line := stream.readline(MOST_BYTES + 2):
             number += 1
-            if len(line.rstrip(b"\r\n")) > MOST_BYTES:
+            if len(line) > MOST_BYTES and len(line.rstrip(b"\r\n")) > MOST_BYTES:
                 while line and not line.endswith(b"\n"):
                     line = stream.readline(MOST_BYTES)
                 yield Line(number, None)

@@ -75,6 +75,8 @@ class Table:
 
 def fill(template: str, facts: Mapping[str, Value], vocabulary: Vocabulary) -> str:
     """Put the values of facts into a template; null and unknown are written in words."""
+    if "{" not in template:
+        return template
 
     def word(match: re.Match[str]) -> str:
         name = match[1]
