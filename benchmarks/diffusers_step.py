@@ -1,7 +1,7 @@
 """One denoising step of real transformers from diffusers, stock and with the backend of each role.
 
 ``python -m benchmarks.diffusers_step [--model NAME] [--backend NAME] [--small] [--markdown FILE] [--json FILE]`` builds
-each model at its full size with random bfloat16 weights, and times its forward as diffusers ships it, then after `apply`
+each model at its full size with random bfloat16 weights and times its forward: as diffusers ships it, after `apply`
 with the machine's own default, then with each `--backend`. Weights need 17 GB (HunyuanVideo-1.5), 10 (Wan 2.2 5B), 41
 (Qwen-Image) and 65 (FLUX.2); a model that does not fit is left out with a word. ``--small`` shows on a CPU that it
 runs.
