@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from selector.rules.columns import UNKNOWN, Columns, by_columns
-from selector.rules.compiled import Decide, Guard, TooLargeError, compiled
 from selector.rules.conditions import ALWAYS, Facts, tests
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities, Step, explain_row, first
+
+if TYPE_CHECKING:
+    from selector.rules.compiled import Decide, Guard
 
 Answer = TypeVar("Answer")
 WALKED = 64
@@ -25,6 +26,8 @@ MOST_COMPILED = 40
 """How many rows a table may have to be compiled."""
 MOST_STEPS = 20_000
 """How many steps of traces are remembered."""
+_UNKNOWN = object()
+"""Stands for a fact that is not given."""
 
 
 class Decider:
@@ -41,7 +44,6 @@ class Decider:
         self._several = bool(named)
         self._asked = 0
         self._first: Decide[Row] | None = None
-        self._of_named: dict[str, Decide[Row]] = {}
         self._traces: _Traces | None = None
 
     # --- the first row that holds ---
@@ -75,6 +77,9 @@ class Decider:
         return decide if guard is None else _looking(guard)
 
     def _made(self, answers: Sequence[Answer], named: str | None, guard: Guard | None) -> Decide[Answer]:
+        from selector.rules.columns import Columns, by_columns  # commands that decide once need neither
+        from selector.rules.compiled import TooLargeError, compiled
+
         if not self._several and len(self.table.rows) <= MOST_COMPILED:
             try:
                 return compiled(self.table, self.abilities, self.vocabulary, answers, named=named, guard=guard)
@@ -173,7 +178,7 @@ def _key(names: Sequence[str]) -> Callable[[Facts], object]:
         try:
             return every(facts)
         except KeyError:
-            return tuple([facts.get(name, UNKNOWN) for name in names])
+            return tuple([facts.get(name, _UNKNOWN) for name in names])
 
     return key
 
