@@ -24,7 +24,7 @@ BRANCHES := 95
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test full checks lint types imports generated unit unit-full integrations coverage generate mutation clean
+.PHONY: help demo test full checks lint types imports generated unit unit-full integrations integrations-full coverage generate mutation clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -56,7 +56,7 @@ demo: $(VENV)/stamp-torch
 
 test: checks unit integrations coverage
 
-full: checks unit-full integrations coverage
+full: checks unit-full integrations-full coverage
 
 checks: lint types imports generated
 
@@ -80,9 +80,10 @@ unit-full: $(VENV)/stamp-dev
 	$(BIN)/pytest --cov --cov-report= $(PYTEST_ARGS)
 
 # What they cover is added to what `unit` did.
-integrations: $(DIFFUSERS:%=.venv-diffusers/%/stamp)
+integrations: MARKED := -m 'not slow'
+integrations integrations-full: $(DIFFUSERS:%=.venv-diffusers/%/stamp)
 	@for each in $(DIFFUSERS); do echo "diffusers: $$each"; \
-	.venv-diffusers/$$each/bin/pytest $(DIFFUSERS_TESTS) --cov --cov-append --cov-report= $(PYTEST_ARGS) || exit 1; done
+	.venv-diffusers/$$each/bin/pytest $(DIFFUSERS_TESTS) $(MARKED) --cov --cov-append --cov-report= $(PYTEST_ARGS) || exit 1; done
 
 # The report names each line and branch not taken. Its total mixes lines and branches, so branches are asked for apart.
 coverage: $(VENV)/stamp-dev

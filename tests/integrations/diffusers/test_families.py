@@ -14,6 +14,13 @@ from tests.integrations.diffusers.small import BY_NAME, FAMILIES, Small, Untyped
 
 PROMPTS = {"one": (9,), "two alike": (9, 9), "padded": (9, 4), "one padded": (5,)}
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+compiled = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=family.name, marks=[pytest.mark.slow] if family.name in {"sdxl", "z_image"} else [])
+        for family in FAMILIES
+    ],
+)
 
 
 def made(diffusers: ModuleType, family: Small) -> Untyped:
@@ -70,7 +77,7 @@ def _category(role: str) -> str:
     return shipped().roles.category(role) or role
 
 
-@families
+@compiled
 def test_compiled_output_is_that_of_the_stock_model(diffusers: ModuleType, cpu: Selector, family: Small) -> None:
     """As one graph where the stock model is one, for a padded batch of two."""
     from selector.integrations.diffusers import apply
@@ -80,8 +87,7 @@ def test_compiled_output_is_that_of_the_stock_model(diffusers: ModuleType, cpu: 
     torch.compiler.reset()
 
     with apply(model, selector=cpu) as report:
-        compiled = torch.compile(model, fullgraph=family.fullgraph, backend="eager")
-        ours = outputs(compiled, given)
+        ours = outputs(torch.compile(model, fullgraph=family.fullgraph, backend="eager"), given)
         report.verify()
 
     assert_same(ours, stock)
@@ -100,9 +106,9 @@ def test_blocks_compiled_by_themselves_know_the_mask_too(diffusers: ModuleType, 
         eager = [outputs(model, family.inputs(prompts)) for prompts in batches]
         for block in model.transformer_blocks:
             block.compile(fullgraph=True, backend="eager")
-        compiled = [outputs(model, family.inputs(prompts)) for prompts in batches]
+        ours = [outputs(model, family.inputs(prompts)) for prompts in batches]
 
-    for got, wanted in zip(compiled, eager, strict=True):
+    for got, wanted in zip(ours, eager, strict=True):
         assert_same(got, wanted)
 
 
