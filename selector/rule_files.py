@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from selector.rules.nodes import Node
+from selector.rules.nodes import OF_RULES, Node
 from selector.rules.problems import Place, Problem, ProblemsError, nearest, shown
 from selector.rules.text import parsed, read_bytes
 
@@ -66,7 +66,7 @@ class Finder:
         for inner in [path] if rule_set else self.paths(path):
             name = f"{told}/{inner.name}" if told else shown(str(inner), _MOST_LETTERS)
             try:
-                found.append(RuleText(inner, name, read_bytes(inner, name)))
+                found.append(RuleText(inner, name, read_bytes(inner, name, OF_RULES)))
             except ProblemsError as error:
                 self.problems.extend(error.problems)
         return RuleTexts(tuple(found), rule_set, shipped)
@@ -76,7 +76,7 @@ class Finder:
         found: dict[str, str] = {}
         for path, name, data in read.texts:
             try:
-                node = parsed(data, path.suffix, name)
+                node = parsed(data, path.suffix, name, OF_RULES)
             except ProblemsError as error:
                 self.problems.extend(error.problems)
                 continue

@@ -17,6 +17,7 @@ from selector.faults import place
 from selector.rules.compiled import Guard
 from selector.rules.deciding import Decider
 from selector.rules.fields import Source
+from selector.rules.nodes import OF_RULES
 from selector.rules.problems import FactsError, TableError
 from selector.rules.tables import TableReader
 from selector.rules.vocabulary import Value
@@ -35,9 +36,9 @@ def read_table(vocabulary: str, table: str, name: str = "table") -> Decider:
     Its targets are names without a meaning: nothing is known of what they need. Raises `TableError` with every problem.
     """
     words = Source("vocabulary")
-    known = read_vocabulary(read_yaml(vocabulary, "vocabulary"), words)
+    known = read_vocabulary(read_yaml(vocabulary, "vocabulary", OF_RULES), words)
     source = Source(name)
-    read = TableReader(Reader(known, source)).read(read_yaml(table, name))
+    read = TableReader(Reader(known, source)).read(read_yaml(table, name, OF_RULES))
     problems = [*words.problems, *source.problems]
     if problems or read is None:
         raise TableError(problems)

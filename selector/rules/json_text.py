@@ -7,7 +7,7 @@ import json
 import math
 import re
 
-from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, MOST_NODES, Node, Scalar, TextError, failure
+from selector.rules.nodes import MOST_LEVELS, OF_TEXTS, Bounds, Node, Scalar, TextError, failure
 from selector.rules.problems import Place, shown
 
 _scanstring = json.decoder.scanstring  # type: ignore[attr-defined]
@@ -20,11 +20,14 @@ _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-def read_json(text: str, file: str) -> Node:
-    """Read one JSON text (RFC 8259) into nodes; NaN, infinities, duplicate keys and more than 64 levels are refused."""
-    if len(text) > MOST_BYTES:
-        raise failure(Place(file), "too-large", f"wanted at most {MOST_BYTES} bytes, got more")
-    scanner = _Scanner(text, file)
+def read_json(text: str, file: str, most: Bounds = OF_TEXTS) -> Node:
+    """Read one JSON text (RFC 8259) into nodes.
+
+    NaN, infinities, duplicate keys, more than 64 levels, and more bytes or values than `most` are refused.
+    """
+    if len(text) > most.bytes:
+        raise failure(Place(file), "too-large", f"wanted at most {most.bytes} bytes, got more")
+    scanner = _Scanner(text, file, most.nodes)
     node, end = scanner.value(scanner.skip(0), 1)
     end = scanner.skip(end)
     if end != len(text):
@@ -33,9 +36,10 @@ def read_json(text: str, file: str) -> Node:
 
 
 class _Scanner:
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, most: int) -> None:
         self.text = text
         self.file = file
+        self.most = most
         self.count = 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
@@ -54,8 +58,8 @@ class _Scanner:
         if level > MOST_LEVELS:
             raise self.fail(index, f"wanted at most {MOST_LEVELS} levels, got more", "too-deep")
         self.count += 1
-        if self.count > MOST_NODES:
-            raise self.fail(index, f"wanted at most {MOST_NODES} values, got more", "too-large")
+        if self.count > self.most:
+            raise self.fail(index, f"wanted at most {self.most} values, got more", "too-large")
         start = self.text[index : index + 1]
         value: Scalar | list[Node] | dict[str, Node]
         if start == "{":

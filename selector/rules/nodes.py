@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from selector.rules.problems import Place, Problem, ProblemsError
 
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 64
 MOST_NODES = 100_000
+
+
+class Bounds(NamedTuple):
+    """How many bytes and values a text may have."""
+
+    bytes: int = MOST_BYTES
+    nodes: int = MOST_NODES
+
+
+OF_TEXTS = Bounds()
+OF_RULES = Bounds(4 << 20, 150_000)
+"""Of rule files, which are the user's own: a table of ten thousand rows is some 2 MiB."""
 
 Scalar = str | int | float | bool | None
 Plain = Scalar | list["Plain"] | dict[str, "Plain"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from selector.rules.nodes import MOST_BYTES, Node, failure
+from selector.rules.nodes import OF_TEXTS, Bounds, Node, failure
 from selector.rules.problems import Place, shown
 
 
@@ -19,31 +19,31 @@ def read_file(path: Path, name: str | None = None) -> Node:
     return parsed(read_bytes(path, name), path.suffix, name)
 
 
-def parsed(data: bytes, suffix: str, name: str) -> Node:
+def parsed(data: bytes, suffix: str, name: str, most: Bounds = OF_TEXTS) -> Node:
     """Parse what `read_bytes` gave for a file with that suffix."""
     text = decode(data, name)
     if suffix.lower() == ".json":
         from selector.rules.json_text import read_json
 
-        return read_json(text, name)
+        return read_json(text, name, most)
     from selector.rules.yaml_text import read_yaml  # PyYAML only where YAML is read
 
-    return read_yaml(text, name)
+    return read_yaml(text, name, most)
 
 
-def read_bytes(path: Path, name: str) -> bytes:
-    """Read at most 1 MiB; more, or a file that cannot be read, is a `TextError`."""
+def read_bytes(path: Path, name: str, most: Bounds = OF_TEXTS) -> bytes:
+    """Read a file; one of more bytes than `most`, or that cannot be read, is a `TextError`."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(most.bytes + 1)
     except OSError as error:
         raise failure(
             Place(name), "unreadable", f"cannot read the file: {(error.strerror or str(error)).lower()}"
         ) from error
     except ValueError as error:  # a NUL byte or a lone surrogate in the name
         raise failure(Place(shown(name)), "unreadable", f"cannot read the file: {error}") from error
-    if len(data) > MOST_BYTES:
-        raise failure(Place(name), "too-large", f"wanted at most {MOST_BYTES} bytes, got more")
+    if len(data) > most.bytes:
+        raise failure(Place(name), "too-large", f"wanted at most {most.bytes} bytes, got more")
     return data
 
 

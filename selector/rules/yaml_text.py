@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, MOST_NODES, Node, Scalar, TextError, failure
+from selector.rules.nodes import MOST_LEVELS, OF_TEXTS, Bounds, Node, Scalar, TextError, failure
 from selector.rules.problems import Place, shown
 
 _Event = Any  # the stubs of PyYAML know neither anchors nor tags of events
@@ -25,20 +25,20 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_yaml(text: str, file: str) -> Node:
+def read_yaml(text: str, file: str, most: Bounds = OF_TEXTS) -> Node:
     """Read one YAML document into nodes.
 
     Booleans are `true` and `false` alone; duplicate keys, tags, keys that are no strings, several documents, more
-    than 64 levels and more than 100,000 values (aliases counted each time) are refused, each with its place.
+    than 64 levels, and more bytes or values than `most` (aliases counted each time) are refused, each with its place.
     """
-    if len(text) > MOST_BYTES:
-        raise failure(Place(file), "too-large", f"wanted at most {MOST_BYTES} bytes, got more")
+    if len(text) > most.bytes:
+        raise failure(Place(file), "too-large", f"wanted at most {most.bytes} bytes, got more")
     bad = _NOT_ALLOWED.search(text)
     if bad is not None:
         message = f"character U+{ord(bad[0]):04X} is not allowed in YAML"
         raise failure(_place(text, bad.start(), file), "yaml-syntax", message)
     try:
-        return _Composer(text, file).document()
+        return _Composer(text, file, most.nodes).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
@@ -66,8 +66,9 @@ def _yaml_hint(text: str, place: Place) -> str | None:
 class _Composer:
     """One pass over the events of the parser, so that depth and size are known before anything is built."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, most: int) -> None:
         self.file = file
+        self.most = most
         self.events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
         self.anchors: dict[str, Node | None] = {}
         self.count = 0
@@ -111,8 +112,8 @@ class _Composer:
 
     def counted(self, event: _Event, more: int) -> None:
         self.count += more
-        if self.count > MOST_NODES:
-            raise self.fail(event, "too-large", f"wanted at most {MOST_NODES} values, got more")
+        if self.count > self.most:
+            raise self.fail(event, "too-large", f"wanted at most {self.most} values, got more")
 
     def alias(self, event: _Event, level: int, key: tuple[int, int] | None) -> Node:
         target = self.anchors.get(event.anchor)
