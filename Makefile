@@ -47,7 +47,7 @@ $(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(VENV)/stamp-torch $(VENV)/stamp-dev $@
 
 .venv-diffusers/%/stamp: $(DIFFUSERS_TESTS)/%.txt pyproject.toml
-	$(PYTHON) -m venv $(@D)
+	test -x $(@D)/bin/pip || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --constraint $< --editable '.[diffusers]' transformers pytest-cov pytest-xdist
 	@touch $@
 
