@@ -105,22 +105,25 @@ def _forms(condition: Condition, *, wanted: bool = True) -> list[list[_Literal]]
         return _forms(condition.part, wanted=not wanted)
     parts = [_forms(part, wanted=wanted) for part in condition.parts]
     if isinstance(condition, Either) is wanted:
-        found = [way for ways in parts for way in ways]
-    else:
-        found = [[]]
-        for ways in parts:
-            found = [[*one, *two] for one in found for two in ways]
-            if len(found) > _MOST_WAYS:
-                raise TooLargeError
-    if len(found) > _MOST_WAYS:
-        raise TooLargeError
+        return _few([way for ways in parts for way in ways])
+    found: list[list[_Literal]] = [[]]
+    for ways in parts:
+        found = _few([[*one, *two] for one in found for two in ways])
     return found
+
+
+def _few(ways: list[list[_Literal]]) -> list[list[_Literal]]:
+    if len(ways) > _MOST_WAYS:
+        raise TooLargeError
+    return ways
 
 
 # --- what is known on the way -------------------------------------------------------------------------------------
 
 _UNKNOWN = object()
 """Stands for a fact that is not given."""
+_OTHER = "\0"
+"""Stands for every text that no test mentions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,8 @@ def _classes(fact: Fact, tests: Iterable[Test], *, known: bool) -> _Classes:
     elif fact.values and fact.order is None:
         values += fact.values
     else:
-        mentioned = {value for test in plain for value in test.mentions if test.op in ("equals", "in")}
-        values += [*sorted(map(str, mentioned - {*fact.special})), "\0"]
+        mentioned = {value for test in plain for value in test.mentions}
+        values += [*sorted(map(str, mentioned - {*fact.special})), _OTHER]
     opaque = (1 << len(values)) - 1
     values += [*fact.special, *([None] if fact.null else []), *([] if known else [_UNKNOWN])]
     return _Classes(tuple(values), opaque)
@@ -170,8 +173,7 @@ def _numbers(tests: Iterable[Test], minimum: int | None) -> list[object]:
             if isinstance(mention, int):
                 points.add(mention)
             elif test.op in ("min", "max"):
-                bound = _bound(test)
-                points |= {bound - 1, bound, bound + 1}
+                points.add(_bound(test))
     points |= {point + 1 for point in points} | {point - 1 for point in points}
     return [point for point in sorted(points) if minimum is None or point >= minimum]
 
@@ -320,7 +322,8 @@ class _Writer:
         given = test.fact in self.table.requires
         if literal.wanted and test.at_unknown is not True and _is_plain(test, fact):
             if test.op in ("equals", "in"):
-                return _compared(variable, self.open(test, known), boolean=given and not fact.null)
+                truth = fact.type == "boolean" and given and not fact.null
+                return _compared(variable, self.open(test, known), truth=truth)
             if test.op in ("present", "absent") and not fact.special:
                 return _null(variable, present=test.op == "present", given=given)
             if test.op in ("min", "max"):
@@ -337,8 +340,8 @@ class _Writer:
         return [value for at, value in enumerate(values) if possible >> at & 1 and _answers(test, value)]
 
 
-def _compared(variable: str, values: Sequence[object], *, boolean: bool) -> str:
-    if boolean and values in ([True], [False]):
+def _compared(variable: str, values: Sequence[object], *, truth: bool) -> str:
+    if truth and len(values) == 1:
         return variable if values[0] else f"not {variable}"
     if len(values) == 1:
         return f"{variable} == {values[0]!r}"
