@@ -33,7 +33,8 @@ MOST_KNOWN = 4_096
 def read_table(vocabulary: str, table: str, name: str = "table") -> Decider:
     """Read a table over the facts of a vocabulary, both as YAML or JSON text, with every check of the rule language.
 
-    Its targets are names without a meaning: nothing is known of what they need. Raises `TableError` with every problem.
+    Its targets are names without a meaning: nothing is known of what they need. Raises `TableError` with every problem,
+    and `TextError` where a text is neither YAML nor JSON.
     """
     words = Source("vocabulary")
     known = read_vocabulary(read_yaml(vocabulary, "vocabulary", OF_RULES), words)
@@ -63,14 +64,13 @@ def bind(decider: Decider, answers: Sequence[Answer]) -> Callable[[Mapping[str, 
     It checks like `facts_for` and raises what that does.
     """
     trusting = decider.bind(answers)
-    vocabulary = decider.vocabulary
     known: dict[str, set[object]] = {name: set() for name in decider.table.requires}
 
     def others(mapping: Mapping[str, object]) -> Answer | None:
         facts = facts_for(decider, mapping)
         for name, values in known.items():
-            value = facts.get(name)
-            if isinstance(value, str) and vocabulary.facts[name].type in ("string", "version"):
+            value = facts[name]
+            if isinstance(value, str):
                 if len(values) >= MOST_KNOWN:
                     values.clear()
                 values.add(value)

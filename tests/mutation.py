@@ -2,12 +2,14 @@
 
 ``python -m tests.mutation`` (`make mutation` runs both) fails on a change that no test notices and that is not in
 ``mutation.yaml``, and on one of that list that is noticed, or is not made any more. For pytest it is a plugin: mutmut
-takes tests that could not be started for tests that noticed the change, and so it is told otherwise.
+takes tests that could not be started for tests that noticed the change, and so it is told otherwise; and it tries every
+change in a copy of one process, which remembers what was found out without the change.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import platform
 import re
@@ -33,6 +35,8 @@ _NOTICED = "killed"
 _ENDLESS = "timeout"
 _MISSED = ("survived", "no tests")
 _NOT_STARTED = 35  # the exit status that mutmut calls suspicious
+_CACHED = type(functools.cache(len))
+_FORGETTING = ("selector.rules.", "tests.selector.rules.")  # the shipped rules take long to read again
 _RESULT = re.compile(r"\s+(?P<name>(?P<module>\S+)\.x_?(?P<function>[^\s.]+)__mutmut_\d+): (?P<status>.+)")
 _INTRODUCTION = """\
 # Which changes of the code no test notices
@@ -45,10 +49,24 @@ nobody can notice, each with the reason; one that is missing there, or is there 
 """
 
 
+def pytest_sessionstart() -> None:
+    """Forget what was found out without the change: texts that were read, comparisons that were compiled."""
+    if _is_changed():
+        for name, module in list(sys.modules.items()):
+            if name.startswith(_FORGETTING):
+                for value in vars(module).values():
+                    if isinstance(value, _CACHED):
+                        value.cache_clear()
+
+
 def pytest_sessionfinish(exitstatus: int) -> None:
     """End the process of a change whose tests were not found, so that nobody takes this for a failed test."""
-    if exitstatus == pytest.ExitCode.USAGE_ERROR and "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", ""):
+    if exitstatus == pytest.ExitCode.USAGE_ERROR and _is_changed():
         os._exit(_NOT_STARTED)
+
+
+def _is_changed() -> bool:
+    return "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", "")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,7 +140,7 @@ def page(tried: Sequence[Result], listed: Sequence[Listed], missing: Sequence[Ch
     run = f"The last run (`mutmut run` and `python -m tests.mutation`): {day}, {tools}."
     parts = [
         _INTRODUCTION,
-        _prose(run) + f"\nThe tests that count: {_selection()}.\n",
+        _prose(run) + "\n" + _prose(f"The tests that count: {_selection()}.") + "\n",
         "\n".join(_table(tried)) + "\n",
         "## Not noticed, and not listed\n\n" + (_blocks(missing) or "None.\n"),
         "## Not noticed, because nobody can\n" if listed else "",

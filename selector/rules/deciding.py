@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from selector.rules.conditions import ALWAYS, Facts, tests
+from selector.rules.conditions import ALWAYS, Condition, Facts, tests
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities, Step, explain_row, first
@@ -63,7 +63,7 @@ class Decider:
 
         A `guard` looks at the facts first: `selector.tables.bind` has one.
         """
-        if self._named is None or self._several:
+        if self._named is None:
             return self._made(answers, None, guard)
         fact = self._named
         made: dict[str, Decide[Answer]] = {}
@@ -163,15 +163,19 @@ class _Remembered:
         self.row = row
         self.memo: dict[object, Step] = {}
         named = row.read_from if row.action == "use" else None
-        needed = tests(abilities.get(row.target, ALWAYS)) if row.action == "use" and not named else ()
-        names = dict.fromkeys(test.fact for part in (tests(row.when), needed) for test in part)
-        self.key = _key(tuple(names)) if named is None else _key_by_name(named, tuple(names), abilities)
+        if named is not None:
+            self.key = _key_by_name(named, row.when, abilities)
+        elif row.action == "use":
+            self.key = _key(row.when, abilities.get(row.target, ALWAYS))
+        else:
+            self.key = _key(row.when)
 
 
-def _key(names: Sequence[str]) -> Callable[[Facts], object]:
-    """Make what reads the values of these facts."""
+def _key(*conditions: Condition) -> Callable[[Facts], object]:
+    """Make what reads the values of the facts that these ask about."""
+    names = dict.fromkeys(test.fact for condition in conditions for test in tests(condition))
     if not names:
-        return lambda _: None
+        return lambda _: ()
     every = itemgetter(*names)
 
     def key(facts: Facts) -> object:
@@ -183,15 +187,14 @@ def _key(names: Sequence[str]) -> Callable[[Facts], object]:
     return key
 
 
-def _key_by_name(named: str, names: Sequence[str], abilities: Abilities) -> Callable[[Facts], object]:
+def _key_by_name(named: str, when: Condition, abilities: Abilities) -> Callable[[Facts], object]:
     """Make what reads them where another fact names the target, and so what is needed."""
     keys: dict[str, Callable[[Facts], object]] = {}
 
     def key(facts: Facts) -> object:
         target = str(facts[named])
         if target not in keys:
-            needed = [test.fact for test in tests(abilities.get(target, ALWAYS))]
-            keys[target] = _key(tuple(dict.fromkeys((*names, *needed))))
+            keys[target] = _key(when, abilities.get(target, ALWAYS))
         return target, keys[target](facts)
 
     return key

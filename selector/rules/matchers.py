@@ -43,7 +43,7 @@ class Matcher:
         if isinstance(value, list):
             name = "in"
         elif isinstance(value, str) and value in ("present", "absent"):
-            name, operand = value, replace(node, value=True, key=None)
+            name, operand = value, replace(node, value=True)
         elif isinstance(value, str) and value.lstrip().startswith(_SIGNS):
             name = "compare"
         return _together(self.each({name: operand}, None, node))
@@ -198,7 +198,9 @@ def _compare(matcher: Matcher, node: Node, sign: str = "") -> Asked:
         return text, _comparison(order, text), (text,)
     except ValueError:
         wanted = (
-            f"a bound such as `{order.example.lstrip('>=')}`" if sign else f"a comparison such as `{order.example}`"
+            f"a bound such as `{order.example.removeprefix('>=')}`"
+            if sign
+            else f"a comparison such as `{order.example}`"
         )
         message = f"`{fact.name}`: wanted {wanted}, got {kind_of(node)}"
     raise matcher.skip("bad-value", message, None, node)

@@ -128,7 +128,7 @@ def _cudnn(text: str) -> int:
 
 
 def _integer(text: str) -> int:
-    if re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) is None:
+    if re.fullmatch(r"-?[0-9]{1,18}", text) is None:
         raise ValueError(text)
     return int(text)
 

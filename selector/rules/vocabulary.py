@@ -88,21 +88,22 @@ def _check_boolean(fact: Fact, value: object) -> Misfit | None:
 
 
 def _check_integer(fact: Fact, value: object) -> Misfit | None:
-    if type(value) is int and (fact.minimum is None or value >= fact.minimum):
-        return None
-    if value in fact.special and isinstance(value, str):
-        return None
-    also = "".join(f" or `{word}`" for word in fact.special)
     if isinstance(value, bool) or not isinstance(value, int):
-        return Misfit(f"`{fact.name}`: wanted an integer{also}, got {_typed(value)}", nearest(value, fact.special))
-    if fact.minimum is not None and value < fact.minimum:
-        return Misfit(f"`{fact.name}`: wanted an integer of at least {fact.minimum}{also}, got {shown(value)}")
-    return None
+        if isinstance(value, str) and value in fact.special:
+            return None
+        wanted = f"an integer{_or_words(fact)}"
+        return Misfit(f"`{fact.name}`: wanted {wanted}, got {_typed(value)}", nearest(value, fact.special))
+    if fact.minimum is None or value >= fact.minimum:
+        return None
+    wanted = f"an integer of at least {fact.minimum}{_or_words(fact)}"
+    return Misfit(f"`{fact.name}`: wanted {wanted}, got {shown(value)}")
+
+
+def _or_words(fact: Fact) -> str:
+    return "".join(f" or `{word}`" for word in fact.special)
 
 
 def _check_string(fact: Fact, value: object) -> Misfit | None:
-    if type(value) is str and value and (not fact.values or value in fact.values):
-        return None
     if not isinstance(value, str):
         return Misfit(f"`{fact.name}`: wanted a string, got {_typed(value)}")
     if fact.values and value not in fact.values:

@@ -7,7 +7,10 @@ from random import Random
 
 import pytest
 
+from selector import tables
+from selector.rules.deciding import Decider
 from selector.rules.problems import FactsError, TableError
+from selector.rules.vocabulary import Value
 from selector.rules.walk import first
 from selector.tables import bind, facts_for, read_table
 
@@ -129,3 +132,47 @@ def test_a_wrong_table_is_refused_with_every_problem() -> None:
         read_table(VOCABULARY, wrong)
 
     assert [problem.code for problem in caught.value.problems] == ["unknown-matcher", "unknown-fact"]
+
+
+@pytest.mark.parametrize(("name", "said"), [((), "table"), (("mine.yaml",), "mine.yaml")])
+def test_problems_of_both_texts_are_told_together(name: tuple[str, ...], said: str) -> None:
+    """Each with the name of its text."""
+    words = VOCABULARY.replace("{type: boolean, ", "{type: bool, ")
+
+    with pytest.raises(TableError) as caught:
+        read_table(words, TABLE.replace("rows:", "rwos:"), *name)
+
+    places = [(problem.place.file, problem.place.line, problem.code) for problem in caught.value.problems]
+    assert sorted(places) == sorted([(said, 4, "unknown-key"), ("vocabulary", 5, "unknown-name")])
+
+
+@pytest.mark.parametrize("name", [(), ("mine.yaml",)])
+def test_texts_that_cannot_be_read_are_told_by_name(name: tuple[str, ...]) -> None:
+    """One after the other."""
+    for texts, said in (("{", TABLE), "vocabulary"), ((VOCABULARY, "{"), (*name, "table")[0]):
+        with pytest.raises(ValueError, match=f"^{said}:2:1: yaml-syntax: "):
+            read_table(*texts, *name)
+
+
+def test_texts_are_looked_at_once_and_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no caller fills the memory; of each fact by itself."""
+    looked: list[object] = []
+
+    def noted(decider: Decider, mapping: object) -> dict[str, Value]:
+        looked.append(mapping)
+        return facts_for(decider, mapping)
+
+    monkeypatch.setattr(tables, "MOST_KNOWN", 2)
+    monkeypatch.setattr(tables, "facts_for", noted)
+    decider = read_table(VOCABULARY, TABLE)
+    which = bind(decider, [row.id for row in decider.table.rows])
+
+    def is_looked_at(**other: object) -> bool:
+        looked.clear()
+        assert which({**RIGHT, "sm_major": 9, "size": 1, **other}) == ("named" if other.get("name") == "x" else "rest")
+        return bool(looked)
+
+    asked = [is_looked_at(name=name) for name in ("x", "x", "z", "x", "z", "w", "w", "z", "w", "x", "w", None)]
+    assert asked == [True, False, True, False, False, True, False, True, False, True, True, False]
+    assert [is_looked_at(platform=name) for name in ("cuda", "rocm", "rocm")] == [False, True, False]
+    assert [is_looked_at(size=size) for size in ("symbolic", "symbolic", 64, 2)] == [True, True, False, False]

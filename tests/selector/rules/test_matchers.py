@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 
 from selector.rules import conditions
+from selector.rules.checks import Comparison
 from selector.rules.conditions import Truth
 from selector.rules.fields import Source
 from selector.rules.matchers import Matcher, Skip, _nullness
+from selector.rules.nodes import Node
 from selector.rules.problems import Place
 from selector.rules.vocabulary import Value
 from tests.selector.rules.language import condition, node, truth, words
@@ -215,6 +217,23 @@ def test_a_test_mentions_what_it_is_about(written: str, mentions: tuple[Value, .
     (found,) = conditions.tests(condition(written))
 
     assert found.mentions == mentions
+
+
+@pytest.mark.parametrize("text", [">=64", ">=64,<128"])
+def test_a_comparison_is_known_by_its_order_and_its_text(text: str) -> None:
+    """Which is all that is written to disk of it."""
+    (found,) = conditions.tests(condition(f'head_dim: "{text}"'))
+
+    assert isinstance(found.check, Comparison)
+    assert (found.check.order, found.check.text) == ("number", text)
+
+
+def test_what_was_read_from_no_file_stands_in_that_of_the_matcher() -> None:
+    """Value and key."""
+    matcher = Matcher(words().facts["arch"], words(), Source("t.yaml"), "x")
+
+    assert matcher.at(Node(1, 2, 3)) == Place("t.yaml", 2, 3, "x")
+    assert matcher.key(Node(1, 2, 3, key=(4, 5))) == Place("t.yaml", 4, 5, "x")
 
 
 def test_a_word_is_a_pattern_only_where_architectures_compare() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from selector.rules.vocabulary import Derived, Fact, Misfit, Package, Value, package_fact
@@ -39,6 +41,18 @@ def test_the_facts_of_a_vocabulary_are_sorted_by_who_gives_them() -> None:
     assert (found.facts["arch"].null_word, found.facts["cudnn"].null_word) == ("no GPU", "none")
     assert found.sets["blackwell"] == ("arch", ("sm_10x", "sm_120"))
     assert found.packages["sage"].modules == ()
+    assert list(found.own.items()) == [(name, found.facts[name]) for name in ("platform", "arch", "cudnn")]
+    assert found.packaged == tuple((key, found.facts[f"packages.{key}"]) for key in ("flash", "sage"))
+    assert list(found.asked.items()) == [(fact.name, fact) for fact in found.group["request"]]
+
+
+def test_a_package_whose_fact_is_missing_is_passed_over() -> None:
+    """As where its declaration is wrong."""
+    found = words()
+
+    without = replace(found, facts={name: fact for name, fact in found.facts.items() if name != "packages.flash"})
+
+    assert without.packaged == (("sage", found.facts["packages.sage"]),)
 
 
 def test_a_distribution_leads_to_its_package() -> None:
