@@ -40,8 +40,8 @@ class Decider:
         """Take a table with what its targets need."""
         self.table, self.abilities, self.vocabulary = table, abilities, vocabulary
         named = {row.read_from for row in table.rows if row.action == "use" and row.read_from}
+        self._several = len(named) > 1
         self._named = named.pop() if len(named) == 1 else None
-        self._several = bool(named)
         self._asked = 0
         self._first: Decide[Row] | None = None
         self._traces: _Traces | None = None

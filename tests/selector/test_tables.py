@@ -154,6 +154,15 @@ def test_texts_that_cannot_be_read_are_told_by_name(name: tuple[str, ...]) -> No
             read_table(*texts, *name)
 
 
+def test_texts_may_be_as_long_as_rule_files_may() -> None:
+    """More than one of facts may be."""
+    comment = "#" * (1 << 20)
+
+    decider = read_table(VOCABULARY + comment, TABLE + comment)
+
+    assert [row.id for row in decider.table.rows] == ["new", "sized", "named", "rest"]
+
+
 def test_texts_are_looked_at_once_and_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no caller fills the memory; of each fact by itself."""
     looked: list[object] = []

@@ -90,3 +90,36 @@ def test_what_differs_comes_kind_by_kind(tmp_path: Path) -> None:
                                               "backends: NEW (new)"]  # fmt: skip
     assert list(beside(whole, whole)) == []
     assert list(beside(whole, replace(whole, digest=""))) == []
+
+
+def test_fields_of_a_backend_are_told_one_by_one() -> None:
+    """In one order, between what is told of other backends."""
+    old = shipped()
+    one = replace(
+        old.backends["FLASH_ATTN"],
+        default_name="x",
+        unbound="x",
+        takes=("x",),
+        reads=old.backends["TRTLLM_ATTN"].reads,
+        providers=("fa4", "fa2"),
+    )
+    without = {name: backend for name, backend in old.backends.items() if name != "TORCH_SDPA"}
+    new = replace(old, backends={**without, "FLASH_ATTN": one})
+
+    fields = ["providers", "reads", "takes", "unbound", "default_name"]
+    changed = [f"backends: `{field}` of FLASH_ATTN (changed)" for field in fields]
+    assert sorted(beside(old, new)) == sorted(["backends: TORCH_SDPA (gone)", *changed])
+    assert [line for line in beside(old, new) if "FLASH" in line] == changed
+    assert list(beside(new, old)) == [*changed, "backends: TORCH_SDPA (new)"]
+
+
+def test_builds_are_told_beside() -> None:
+    """One that is new or gone, and one whose failure to bind is another fact's."""
+    old = shipped()
+    changed = replace(old.providers["fa2"], unbound="packages.flash-attn-4")
+    new = replace(
+        old, providers={**{name: one for name, one in old.providers.items() if name != "fa3"}, "fa2": changed}
+    )
+
+    assert list(beside(old, new)) == ["providers: fa3 (gone)", "providers: `unbound` of fa2 (changed)"]
+    assert list(beside(new, old)) == ["providers: `unbound` of fa2 (changed)", "providers: fa3 (new)"]

@@ -292,15 +292,3 @@ def test_what_is_said_of_a_backend_is_told_beside(name: str, field: str, value: 
 
     assert diff(old, new).beside == (f"backends: `{field}` of {name} (changed)",)
     assert diff(old, new).changed
-
-
-def test_builds_are_told_beside() -> None:
-    """One that is new or gone, and one whose failure to bind is another fact's."""
-    old = shipped()
-    changed = replace(old.providers["fa2"], unbound="packages.flash-attn-4")
-    new = replace(
-        old, providers={**{name: one for name, one in old.providers.items() if name != "fa3"}, "fa2": changed}
-    )
-
-    assert diff(old, new).beside == ("providers: fa3 (gone)", "providers: `unbound` of fa2 (changed)")
-    assert diff(new, old).beside == ("providers: `unbound` of fa2 (changed)", "providers: fa3 (new)")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from selector.rules import deciding
+from selector.rules import columns, deciding
 from selector.rules.compiled import Decide, Guard
 from selector.rules.conditions import Facts
 from selector.rules.deciding import MOST_COMPILED, WALKED, Answer, Decider
@@ -105,6 +105,32 @@ def test_targets_may_be_named_by_one_fact_or_by_several(text: str) -> None:
         assert decide(facts) is first(one.table, facts, ABILITIES), facts
         assert one.steps(facts) == tuple(one.lazily(facts)) == tuple(walk(one.table, facts, ABILITIES)), facts
         assert guarded(facts) == -1
+
+
+def test_a_table_whose_targets_one_fact_names_becomes_code_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where other rows have targets of their own; no columns are made."""
+
+    def refused(*_: object) -> Decide[int]:
+        raise AssertionError
+
+    monkeypatch.setattr(columns, "by_columns", refused)
+    one = Decider(table(NAMED.replace("{backend}", "{role}")), ABILITIES, words())
+    decide = one.bind(one.table.rows)
+
+    assert all(decide(facts) is first(one.table, facts, ABILITIES) for facts in SITUATIONS)
+    with pytest.raises(AssertionError):
+        Decider(table(NAMED), ABILITIES, words()).bind(range(5))
+
+
+def test_a_refusal_may_consist_of_the_value_of_a_fact() -> None:
+    """Which names no target, and need not be known."""
+    text = NAMED.replace('refuse: "no"', 'refuse: "{label}"').replace("{backend}", "{role}")
+    one = Decider(table(text), ABILITIES, words())
+    decide = one.bind(one.table.rows)
+
+    for facts in SITUATIONS:
+        assert decide(facts) is first(one.table, facts, ABILITIES), facts
+        assert one.steps(facts) == tuple(walk(one.table, facts, ABILITIES)), facts
 
 
 # --- the trace ---
