@@ -3,7 +3,7 @@
 # make full     the same, with the slow tests too
 # make integrations  the tests with the oldest and the newest diffusers that are supported, each in an environment of its own
 # make generate write the generated files again
-# make mutation tell which changes of the rule language no test notices (long; no part of CI)
+# make mutation tell which changes of the rules' and the analysis' code no test notices (long; no part of CI)
 #
 # Needs Python 3.11 or newer with pip and venv. Another Python: make test PYTHON=python3.12
 

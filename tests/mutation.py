@@ -43,9 +43,9 @@ _INTRODUCTION = """\
 
 `make mutation` changes the code below in one place at a time: another sign, another constant, an argument left out. It
 runs the tests that come by that place, and a change that none of them notices is a gap in the tests, unless nobody
-could notice it. It takes ten minutes on one core, so CI does not make it. `tests/mutation.yaml` lists the changes that
-nobody can notice, each with the reason; one that is missing there, or is there and is noticed, is a failure.
-`tests/mutation.py` writes this page. Files that are not in the table are not tried.
+could notice it. It takes half an hour or more on one core, so CI does not make it. `tests/mutation.yaml` lists the
+changes that nobody can notice, each with the reason; one that is missing there, or is there and is noticed, is a
+failure. `tests/mutation.py` writes this page. Files that are not in the table are not tried.
 """
 
 
