@@ -209,7 +209,9 @@ def test_an_error_of_the_probe_itself_stops_what_runs() -> None:
 def test_an_interrupt_ends_the_subprocesses_and_is_raised(tmp_path: Path) -> None:
     """Ctrl-C does not wait for the limit."""
     source = f"""
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background is told to ignore it
 sys.path.insert(0, {str(ROOT)!r})
 from dataclasses import replace
 from selector.probe import THIS_SYSTEM, read_machine
