@@ -112,18 +112,18 @@ def threads(rounds: int) -> Iterator[Figure]:
             wrong.extend(facts for facts, row in zip(asked, wanted, strict=True) if decide(facts) != row)
             decider.steps(asked[0])
 
-    alone, together = [], []
+    alone, together, turns = [], [], 20  # so many that starting a thread takes as good as no time
     for _ in range(rounds):
         start = time.perf_counter()
-        ask(8)
-        alone.append((time.perf_counter() - start) * 1e6 / 8 / len(asked))
-        workers = [threading.Thread(target=ask, args=(1,)) for _ in range(THREADS)]
+        ask(THREADS * turns)
+        alone.append((time.perf_counter() - start) * 1e6 / THREADS / turns / len(asked))
+        workers = [threading.Thread(target=ask, args=(turns,)) for _ in range(THREADS)]
         start = time.perf_counter()
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        together.append((time.perf_counter() - start) * 1e6 / THREADS / len(asked))
+        together.append((time.perf_counter() - start) * 1e6 / THREADS / turns / len(asked))
     if wrong:
         raise ValueError(f"wanted the same answer from every thread, got another for {wrong[0]}")
     one = Figure("64 decisions and a trace, one thread", "µs", statistics.median(alone), *quartiles(alone))
