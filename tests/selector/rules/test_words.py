@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from selector.rules.vocabulary import Derived, Fact, Misfit, Package, Value, package_fact
-from tests.selector.rules.language import Facts, read_words, truth, words
+from tests.selector.rules.language import WORDS, Facts, read_words, truth, words
 from tests.selector.rules.texts import short
 
 _NAME = "is no name for a fact: wanted small letters, digits, `_`, `-` and dots, and none of the reserved words"
@@ -26,7 +26,7 @@ def _of_fact(keys: str) -> str:
 
 def test_the_facts_of_a_vocabulary_are_sorted_by_who_gives_them() -> None:
     """Facts, packages and relations are all facts, each in its group; a package is a version that may be absent."""
-    found = words()
+    found, _ = read_words(WORDS)
 
     assert [fact.name for fact in found.group["machine"]] == [
         "platform",
