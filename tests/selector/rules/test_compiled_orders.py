@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from selector.rules.compiled import compiled
+from selector.rules.vocabulary import Value
 from selector.rules.walk import first
 from selector.tables import read_table
 
@@ -19,7 +20,7 @@ packages:
 """
 VERSIONS = [None, "1.0", "1.9", "2.0rc1", "2.0", "2.0.0", "2.0.post1", "2.1", "3.0"]
 ARCHS = [None, "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "gfx942"]
-STEPS = [1, 2, 7, 8, 9, 64, "symbolic"]
+STEPS: list[Value] = [1, 2, 7, 8, 9, 64, "symbolic"]
 PARTS = [
     'packages.kernels: "2.0"', 'packages.kernels: ["1.9", "2.1"]', 'packages.kernels: ">=2"', 'packages.kernels: "<2"',
     'packages.kernels: ">=2,<3"', 'packages.kernels: "==2.*"', "packages.kernels: present", "packages.kernels: absent",
@@ -52,7 +53,7 @@ def test_every_situation_is_decided_as_the_walker_does(seed: int) -> None:
     for version in VERSIONS:
         for arch in ARCHS:
             for steps in STEPS:
-                known = {"arch": arch, "steps": steps, "packages.kernels": version}
+                known: dict[str, Value] = {"arch": arch, "steps": steps, "packages.kernels": version}
                 gone = [name for name in known if name not in names and dice.random() < 1 / 5]
                 facts = {name: value for name, value in known.items() if name not in gone}
                 assert decide(facts) is first(table, facts, {}), (facts, rows)
