@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from selector.rules.conditions import ALWAYS, Condition, Result, Test, blame, tests
+from selector.rules.conditions import ALWAYS, UNKNOWN, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
 from selector.rules.walk import needs_newer
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from selector.ruleset import RuleSet
 
 Facts = Mapping[str, Value]
+Said = TypeVar("Said")
 MOST_KEPT = 4_096
 _Newer = tuple[Row, Sequence[Result]]
-_UNKNOWN = object()
 
 
 class _Dated(NamedTuple):
@@ -33,6 +33,13 @@ class _Dated(NamedTuple):
     open: bool
 
 
+def _keep(known: dict[object, Said], key: object, said: Said) -> Said:
+    if len(known) >= MOST_KEPT:
+        known.clear()
+    known[key] = said
+    return said
+
+
 class _Cautions:
     """Which of some cautions hold, remembered by the values of the facts that they ask about."""
 
@@ -44,13 +51,10 @@ class _Cautions:
     def holding(self, facts: Facts) -> tuple[Caution, ...]:
         if not self._cautions:
             return ()
-        key = tuple([facts.get(name, _UNKNOWN) for name in self._names])
+        key = tuple([facts.get(name, UNKNOWN) for name in self._names])
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= MOST_KEPT:
-                self._known.clear()
-            found = tuple(one for one in self._cautions if one.when.holds(facts) is True)
-            self._known[key] = found
+            found = _keep(self._known, key, tuple(one for one in self._cautions if one.when.holds(facts) is True))
         return found
 
 
@@ -93,12 +97,10 @@ class Prepared:
         names = self._asked.get((table, backend))
         if names is None:
             names = self._asked[table, backend] = tuple(dict.fromkeys(self._asked_by(table, backend)))
-        key = (table, backend, *[facts.get(name, _UNKNOWN) for name in names])
+        key = (table, backend, *[facts.get(name, UNKNOWN) for name in names])
         found = self._unmet.get(key)
         if found is None:
-            if len(self._unmet) >= MOST_KEPT:
-                self._unmet.clear()
-            found = self._unmet[key] = tuple(dict.fromkeys(self._reasons(table, backend, facts)))
+            found = _keep(self._unmet, key, tuple(dict.fromkeys(self._reasons(table, backend, facts))))
         return found
 
     def _asked_by(self, table: str, backend: str) -> Iterator[str]:
@@ -129,12 +131,10 @@ class Prepared:
         return None
 
     def _old(self, row: _Dated, facts: Facts) -> Sequence[Result]:
-        key = (row.at, *[facts.get(name, _UNKNOWN) for name in row.asked])
+        key = (row.at, *[facts.get(name, UNKNOWN) for name in row.asked])
         found = self._newer.get(key)
         if found is None:
-            if len(self._newer) >= MOST_KEPT:
-                self._newer.clear()
-            found = self._newer[key] = needs_newer(row.row, facts, self._backends, self._versions)
+            found = _keep(self._newer, key, needs_newer(row.row, facts, self._backends, self._versions))
         return found
 
     def _find_dated(self, rows: Sequence[Row]) -> Iterator[_Dated]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from selector.dispatch.compiled import chooser_of
 from selector.dispatch.current import current, current_untraced, this_machine, use_backends
-from selector.dispatch.plans import Plan, plan_for
+from selector.dispatch.plans import Plan, kinds_of, plan_for
 from selector.dispatch.signatures import Alignment, described
 from selector.rules.vocabulary import Value
 
@@ -95,7 +95,9 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
     chosen = selector or (current() if traced else current_untraced())
     plain = mask is None and not options and not return_lse
     if plain and not traced:  # under export too: its tensors are of no type that is ready
-        said = (role, causal, scale, *layer.items()) if layer else (role, causal, scale)
+        said: tuple[object, ...] = (role, causal, causal.__class__, scale)
+        if layer:
+            said = (*said, *layer.items(), *kinds_of(causal, layer))
         try:
             readies: Iterable[Ready] = chosen.serving.ready.get(said, ())
         except TypeError:  # no plain values, which is told below
@@ -108,22 +110,14 @@ def attention(  # noqa: PLR0913 - the arguments of attention, each with a meanin
             raise ValueError("`options`: wanted none in compiled code, use the module `Attention`")
         mask, words = described(mask), tuple(sorted(layer.items()))
         plan = chooser_of(chosen).plan(q, k, mask, causal=causal, role=role, layer=words, lse=return_lse)
-        return _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
+        return plan.run(q, k, v, mask=mask, scale=scale, lse=return_lse)
     serving, mask = chosen.serving, described(mask)  # before the plan: what is ready is never older than it
     plan = plan_for(
         q, k, v, mask=mask, causal=causal, selector=chosen, role=role, options=options, return_lse=return_lse, **layer
     )
-    out = _called(plan, q, k, v, mask=mask, scale=scale, lse=return_lse)
+    out = plan.run(q, k, v, mask=mask, scale=scale, lse=return_lse)
     if plain and isinstance(scale, int | float | None):
         from selector.dispatch.ready import remember  # torch on first use alone
 
         remember(plan, said, (q, k, v), scale=scale, selector=chosen, serving=serving)
     return out
-
-
-def _called(
-    plan: Plan, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, scale: float | None, lse: bool
-) -> Tensor | tuple[Tensor, Tensor]:
-    if lse:
-        return plan.with_lse(q, k, v, mask=mask, causal=plan.causal, scale=scale)
-    return plan.kernel(q, k, v, mask=mask, causal=plan.causal, scale=scale)

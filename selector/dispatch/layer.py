@@ -136,9 +136,7 @@ class Attention(nn.Module):
         plain = described(mask)
         chooser = chooser_of(self.selector) if self._chooser is None else self._chooser
         plan = chooser.plan(q, k, plain, causal=causal, role=self.role, layer=self._of_calls, lse=lse)
-        if lse:
-            return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
-        return plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
+        return plan.run(q, k, v, mask=plain, scale=self.scale, lse=lse)
 
     def _asked(
         self,
@@ -157,10 +155,8 @@ class Attention(nn.Module):
         plan = plan_of(self.selector, signature, self.options)
         met = self._calls.setdefault(id(plan), Met(plan))
         met.calls += 1
-        if lse:
-            return plan.with_lse(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
-        out = plan.kernel(q, k, v, mask=plain, causal=plan.causal, scale=self.scale)
-        if mask is None and not self.options:  # a mapping may change
+        out = plan.run(q, k, v, mask=plain, scale=self.scale, lse=lse)
+        if mask is None and not lse and not self.options:  # a mapping may change
             before = self._ready
             readies = before.all if before is not None and before.serving is serving else []
             run = run_for(plan, q, k, v, self.scale)

@@ -39,11 +39,14 @@ class Plan:
     causal: Causal | None
     options: Mapping[str, object] | None = None
 
-    @property
-    def with_lse(self) -> Callable[..., tuple[Tensor, Tensor]]:
-        """The kernel's way to give the log-sum-exp, of a plan that was made for it."""
-        kernel: LseKernel = self.kernel  # type: ignore[assignment]  # `_kernel` has seen to it
-        return kernel.with_lse
+    def run(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, scale: float | None, lse: bool
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Call the kernel; with `lse`, of a plan that was made for it, for the log-sum-exp too."""
+        if lse:
+            kernel: LseKernel = self.kernel  # type: ignore[assignment]  # `_kernel` has seen to it
+            return kernel.with_lse(q, k, v, mask=mask, causal=self.causal, scale=scale)
+        return self.kernel(q, k, v, mask=mask, causal=self.causal, scale=scale)
 
 
 def plan_for(  # noqa: PLR0913 - the arguments of `attention`
@@ -79,8 +82,9 @@ def plan_of(
     """
     serving = selector.serving  # taken once: a reload in between changes nothing of this plan
     more = tuple((name, item if isinstance(item, str) else id(item)) for name, item in (options or {}).items())
+    key = (signature, kinds_of(signature.causal, dict(signature.layer)), more)
     try:
-        plan = serving.plans.get((signature, more))
+        plan = serving.plans.get(key)
     except TypeError as error:
         raise ValueError("wanted plain values for the facts of the layer, got a list or a mapping") from error
     if not isinstance(plan, Plan):
@@ -91,8 +95,13 @@ def plan_of(
         origins = _origins(signature.role, signature.causal) | dict.fromkeys(traced or (), "tracing")
         ask = functools.partial(selector.resolve, request, origins=origins, serving=serving)
         plan = _bind(ask, serving, call, str(signature.device), options or {})
-        plan = serving.plans[signature, more] = replace(plan, causal=alignment, options=options)
+        plan = serving.plans[key] = replace(plan, causal=alignment, options=options)
     return plan
+
+
+def kinds_of(causal: object, layer: Mapping[str, object]) -> tuple[type, ...]:
+    """Give the types of what a caller said: 1 and true are equal, and one of them is refused where the other is not."""
+    return type(causal), *map(type, layer.values())
 
 
 def _check_options(options: Mapping[str, object], rules: RuleSet) -> None:

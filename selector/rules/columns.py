@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from selector.rules.compiled import Decide
-from selector.rules.conditions import ALWAYS, Both, Condition, Facts, tests
+from selector.rules.conditions import ALWAYS, UNKNOWN, Both, Condition, Facts, tests
 from selector.rules.tables import Table
 from selector.rules.vocabulary import Value
 from selector.rules.walk import Abilities
@@ -19,13 +19,6 @@ from selector.rules.walk import Abilities
 Answer = TypeVar("Answer")
 MOST_VALUES = 1_024
 """How many values of one fact are kept."""
-
-
-class _Unknown:
-    """Stands for a fact that is not given."""
-
-
-UNKNOWN = _Unknown()
 
 
 class Column(dict[object, int]):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from selector.rules.conditions import ALWAYS, Condition, Either, Facts, Not, Test
+from selector.rules.conditions import ALWAYS, UNKNOWN, Condition, Either, Facts, Not, Test
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Fact, Vocabulary
 from selector.rules.walk import Abilities
@@ -120,8 +120,6 @@ def _few(ways: list[list[_Literal]]) -> list[list[_Literal]]:
 
 # --- what is known on the way -------------------------------------------------------------------------------------
 
-_UNKNOWN = object()
-"""Stands for a fact that is not given."""
 _OTHER = "\0"
 """Stands for every text that no test mentions."""
 
@@ -152,7 +150,7 @@ def _classes(fact: Fact, tests: Iterable[Test], *, known: bool) -> _Classes:
         mentioned = {value for test in plain for value in test.mentions}
         values += [*sorted(map(str, mentioned - {*fact.special})), _OTHER]
     opaque = (1 << len(values)) - 1
-    values += [*fact.special, *([None] if fact.null else []), *([] if known else [_UNKNOWN])]
+    values += [*fact.special, *([None] if fact.null else []), *([] if known else [UNKNOWN])]
     return _Classes(tuple(values), opaque)
 
 
@@ -184,7 +182,7 @@ def _bound(test: Test) -> int:
 
 
 def _answers(test: Test, value: object) -> bool | None:
-    return test.holds({} if value is _UNKNOWN else {test.fact: value})  # type: ignore[dict-item]
+    return test.holds({} if value is UNKNOWN else {test.fact: value})  # type: ignore[dict-item]
 
 
 # --- the source code ----------------------------------------------------------------------------------------------
@@ -227,7 +225,7 @@ class _Writer:
 
     def function(self, answers: Sequence[Answer], guard: Guard | None) -> Decide[Answer]:
         """Write, compile and give it."""
-        self.names = {f"r{at}": answer for at, answer in enumerate(answers)} | {"unknown": _UNKNOWN}
+        self.names = {f"r{at}": answer for at, answer in enumerate(answers)} | {"unknown": UNKNOWN}
         read = self.guard(guard) if guard is not None else frozenset()
         everything = {name: classes.all for name, classes in self.facts.items()}
         self.write(self.ways, _Known(everything, {}, read), 1)

@@ -10,6 +10,8 @@ from selector.rules.problems import Place, shown
 from selector.rules.vocabulary import Value
 
 Facts = Mapping[str, Value]
+UNKNOWN = object()
+"""Stands for a fact that is not given, where what was said of facts is remembered by their values."""
 Truth = bool | None
 
 

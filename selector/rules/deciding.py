@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from selector.rules.conditions import ALWAYS, Condition, Facts, tests
+from selector.rules.conditions import ALWAYS, UNKNOWN, Condition, Facts, tests
 from selector.rules.tables import Row, Table
 from selector.rules.vocabulary import Vocabulary
 from selector.rules.walk import Abilities, Step, explain_row, first
@@ -26,8 +26,6 @@ MOST_COMPILED = 40
 """How many rows a table may have to be compiled."""
 MOST_STEPS = 20_000
 """How many steps of traces are remembered."""
-_UNKNOWN = object()
-"""Stands for a fact that is not given."""
 
 
 class Decider:
@@ -182,7 +180,7 @@ def _key(*conditions: Condition) -> Callable[[Facts], object]:
         try:
             return every(facts)
         except KeyError:
-            return tuple([facts.get(name, _UNKNOWN) for name in names])
+            return tuple([facts.get(name, UNKNOWN) for name in names])
 
     return key
 

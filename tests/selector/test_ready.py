@@ -304,3 +304,22 @@ def test_a_kernel_without_a_shorter_way_checks_every_call(cpu: Selector, monkeyp
 
     assert len(asked) == 1
     torch.testing.assert_close(outs[2], outs[0])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ({"causal": True}, {"causal": 1}, "`causal`: wanted true, false, `top_left` or `bottom_right`, got 1"),
+        ({"mask_free": True}, {"mask_free": 1}, "`mask_free`: wanted true or false, got the number 1"),
+    ],
+)
+def test_what_is_equal_to_what_was_right_is_refused_as_it_is_alone(
+    right: dict[str, Any], wrong: dict[str, Any], message: str
+) -> None:
+    """1 is equal to true: what was met before changes nothing of it."""
+    selector, q = Selector(facts=CPU, environment={}), torch.randn(1, 4, 2, 8)
+
+    for _ in range(2):
+        assert attention(q, q, q, selector=selector, **right).shape == q.shape
+        with pytest.raises(ValueError, match=message):
+            attention(q, q, q, selector=selector, **wrong)
