@@ -16,7 +16,8 @@ from selector.rendering.text import columns, visible
 PASSED, FAILED, REFUSED = 0, 1, 3
 _NONE = "–"
 _HEADINGS = (
-    "backend", "provider", "build", "dtype", "head_dim", "heads", "check", "outcome", "got", "tolerance", "reason",
+    "backend", "provider", "build", "dtype", "head_dim", "heads", "check", "outcome", "wanted", "got", "tolerance",
+    "reason",
 )  # fmt: skip
 
 
@@ -40,6 +41,7 @@ class _Key(NamedTuple):
     dtype: str
     check: str
     outcome: str
+    wanted: str
     tolerance: str
     reason: str
 
@@ -57,11 +59,12 @@ def _rows(tested: Checked) -> Iterator[Sequence[str]]:
     lines: dict[_Key, _Spread] = {}
     for result in tested.results:
         geometry, error = result.geometry, result.error
-        reason = "" if result.outcome == "passed" or error is not None else f"wanted {result.wanted}, got {result.got}"
+        reason = "" if result.outcome == "passed" or error is not None else f"got {result.got}"
         tolerance = _NONE if error is None else f"{result.tolerance:g}"
+        wanted = result.wanted
         if result.outcome in ("refused", "cannot bind"):
-            reason = result.got
-        key = _Key(result.build or _NONE, geometry.dtype, result.check, result.outcome, tolerance, reason)
+            reason, wanted = result.got, _NONE
+        key = _Key(result.build or _NONE, geometry.dtype, result.check, result.outcome, wanted, tolerance, reason)
         spread = lines.setdefault(key, _Spread({}, {}, []))
         spread.head_dims[geometry.head_dim] = None
         spread.heads[f"{geometry.num_heads}/{geometry.num_kv_heads}"] = None
@@ -69,7 +72,8 @@ def _rows(tested: Checked) -> Iterator[Sequence[str]]:
     for key, spread in lines.items():
         yield (
             tested.backend, tested.provider or _NONE, key.build, key.dtype, ", ".join(map(str, spread.head_dims)),
-            ", ".join(spread.heads), key.check, key.outcome, _largest(spread.errors), key.tolerance, key.reason,
+            ", ".join(spread.heads), key.check, key.outcome, key.wanted, _largest(spread.errors), key.tolerance,
+            key.reason,
         )  # fmt: skip
 
 
