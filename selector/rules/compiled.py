@@ -24,7 +24,6 @@ Decide = Callable[[Facts], Answer | None]
 MOST_LINES = 1_500
 _MOST_WAYS = 32
 _MOST_DEEP = 40
-_PLAIN = {"equals", "in", "min", "max", "present", "absent"}
 
 
 class TooLargeError(Exception):
@@ -122,58 +121,53 @@ def _few(ways: list[list[_Literal]]) -> list[list[_Literal]]:
 
 _OTHER = "\0"
 """Stands for every text that no test mentions."""
+_LEAST = -(10**5000)
+"""Less than every number that may be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """The values of one fact that its plain tests tell apart, a bit for each class of them."""
+class _Values(NamedTuple):
+    """The values of one fact that its plain tests tell apart: one of each class."""
 
-    values: tuple[object, ...]
-    opaque: int
-    """The classes in which a test of another kind may answer either way."""
+    many: Sequence[object]
+    """Those that stand for others too, which a test of another kind may answer either way."""
+    single: Sequence[object]
 
-    @property
-    def all(self) -> int:
-        return (1 << len(self.values)) - 1
+    def all(self) -> list[object]:
+        return [*self.many, *self.single]
 
 
-def _classes(fact: Fact, tests: Iterable[Test], *, known: bool) -> _Classes:
+def _values(fact: Fact, tests: Iterable[Test], *, known: bool) -> _Values:
     plain = [test for test in tests if _is_plain(test, fact)]
-    values: list[object] = []
+    single = [*fact.special, *([None] if fact.null else []), *([] if known else [UNKNOWN])]
     if fact.type == "boolean":
-        values += [True, False]
-    elif fact.type == "integer":
-        values += _numbers(plain, fact.minimum)
-    elif fact.values and fact.order is None:
-        values += fact.values
-    else:
-        mentioned = {value for test in plain for value in test.mentions}
-        values += [*sorted(map(str, mentioned - {*fact.special})), _OTHER]
-    opaque = (1 << len(values)) - 1
-    values += [*fact.special, *([None] if fact.null else []), *([] if known else [UNKNOWN])]
-    return _Classes(tuple(values), opaque)
+        return _Values([True, False], single)
+    if fact.type == "integer":
+        return _Values(_numbers(plain, _LEAST if fact.minimum is None else fact.minimum), single)
+    if fact.values and fact.order is None:
+        return _Values(fact.values, single)
+    mentioned = dict.fromkeys(value for test in plain for value in test.mentions if value not in fact.special)
+    return _Values([*mentioned, _OTHER], single)
 
 
 def _is_plain(test: Test, fact: Fact) -> bool:
     """Whether a test compares with values that are written, so that a value of each class says how it answers."""
-    if test.op in ("present", "absent"):
-        return True
+    if test.op in ("equals", "in"):
+        return fact.order != "capability" and fact.type != "version"
     if test.op in ("min", "max"):
         return test.wanted.startswith("at ")  # and not by the order of the fact
-    return test.op in _PLAIN and fact.order != "capability" and fact.type != "version"
+    return test.op in ("present", "absent")
 
 
-def _numbers(tests: Iterable[Test], minimum: int | None) -> list[object]:
-    """Give a number of each stretch in which no answer changes."""
-    points: set[int] = {0 if minimum is None else minimum}
-    for test in tests:
-        for mention in test.mentions:
-            if isinstance(mention, int):
-                points.add(mention)
-            elif test.op in ("min", "max"):
-                points.add(_bound(test))
-    points |= {point + 1 for point in points} | {point - 1 for point in points}
-    return [point for point in sorted(points) if minimum is None or point >= minimum]
+def _numbers(tests: Iterable[Test], least: int) -> list[int]:
+    """Give the least number of each stretch in which no answer changes."""
+    mentioned = {number for test in tests for number in _mentioned(test)}
+    return sorted({least} | {max(least, start) for number in mentioned for start in (number, number + 1)})
+
+
+def _mentioned(test: Test) -> list[int]:
+    if test.op in ("min", "max"):
+        return [_bound(test)]
+    return [mention for mention in test.mentions if isinstance(mention, int)]
 
 
 def _bound(test: Test) -> int:
@@ -189,9 +183,9 @@ def _answers(test: Test, value: object) -> bool | None:
 
 
 class _Known(NamedTuple):
-    """What is known at one place of the function: for each fact its possible classes, literals, and what was read."""
+    """What is known at one place of the function: for each fact its possible values, literals, and what was read."""
 
-    classes: Mapping[str, int]
+    values: Mapping[str, frozenset[object]]
     told: Mapping[_Literal, bool]
     read: frozenset[str]
 
@@ -203,9 +197,9 @@ class _Writer:
     table: Table
     vocabulary: Vocabulary
     ways: Sequence[_Way]
-    facts: dict[str, _Classes] = field(default_factory=dict)
-    sure: dict[_Literal, tuple[int, int]] = field(default_factory=dict)
-    """For each literal the classes of its fact in which it is so, and in which it is not."""
+    values: dict[str, list[object]] = field(default_factory=dict)
+    sure: dict[_Literal, tuple[frozenset[object], frozenset[object]]] = field(default_factory=dict)
+    """For each literal the values of its fact with which it is so, and with which it is not."""
     names: dict[str, object] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -218,16 +212,16 @@ class _Writer:
             of_fact.setdefault(literal.test.fact, []).append(literal)
         for name, some in of_fact.items():
             fact = self.vocabulary.facts[name]
-            classes = _classes(fact, [literal.test for literal in some], known=name in self.table.requires)
-            self.facts[name] = classes
+            values = _values(fact, [literal.test for literal in some], known=name in self.table.requires)
+            self.values[name] = values.all()
             for literal in some:
-                self.sure[literal] = _sure(literal, fact, classes)
+                self.sure[literal] = _sure(literal, values.all() if _is_plain(literal.test, fact) else values.single)
 
     def function(self, answers: Sequence[Answer], guard: Guard | None) -> Decide[Answer]:
         """Write, compile and give it."""
         self.names = {f"r{at}": answer for at, answer in enumerate(answers)} | {"unknown": UNKNOWN}
         read = self.guard(guard) if guard is not None else frozenset()
-        everything = {name: classes.all for name, classes in self.facts.items()}
+        everything = {name: frozenset(values) for name, values in self.values.items()}
         self.write(self.ways, _Known(everything, {}, read), 1)
         source = "\n".join(["def decide(facts):", *self.lines])
         exec(compile(source, f"<table {self.table.name}>", "exec"), self.names)  # noqa: S102 - written above
@@ -236,7 +230,7 @@ class _Writer:
     def guard(self, guard: Guard) -> frozenset[str]:
         """Write what looks at every fact that the table requires, and at there being no more; gives those it reads."""
         self.names["others"] = guard.others
-        required = dict.fromkeys((*self.table.requires, *self.facts))
+        required = dict.fromkeys((*self.table.requires, *self.values))
         checks = [f"len(facts) == {len(self.table.requires)}"]
         self.line(1, "try:")
         for at, name in enumerate(required):
@@ -285,24 +279,23 @@ class _Writer:
 
     def truth(self, literal: _Literal, known: _Known) -> bool | None:
         yes, no = self.sure[literal]
-        possible = known.classes[literal.test.fact]
-        return True if not possible & ~yes else False if not possible & ~no else known.told.get(literal)
+        possible = known.values[literal.test.fact]
+        return True if possible <= yes else False if possible <= no else known.told.get(literal)
 
     def after(self, known: _Known, literal: _Literal, *, so: bool) -> _Known:
         """Add what the answer to a literal tells."""
         yes, no = self.sure[literal]
         fact = literal.test.fact
-        classes = {**known.classes, fact: known.classes[fact] & ~(no if so else yes)}
+        values = {**known.values, fact: known.values[fact] - (no if so else yes)}
         told = {**known.told, literal: so}
         if so:
             told[replace(literal, wanted=not literal.wanted)] = False
-        return _Known(classes, told, known.read)
+        return _Known(values, told, known.read)
 
     def next(self, ways: Sequence[_Way]) -> _Literal:
         """Choose what to ask: of what the first way needs, the literal that most other ways ask too."""
-        counts = dict.fromkeys(ways[0].literals, 0)
         facts = Counter(literal.test.fact for way in ways for literal in way.literals)
-        return max(counts, key=lambda literal: facts[literal.test.fact])
+        return max(ways[0].literals, key=lambda literal: facts[literal.test.fact])
 
     def reading(self, name: str) -> str:
         variable = self.variable(name)
@@ -333,9 +326,8 @@ class _Writer:
 
     def open(self, test: Test, known: _Known) -> list[object]:
         """Give the values of which a test asks, without those that are known not to be."""
-        values = self.facts[test.fact].values
-        possible = known.classes[test.fact]
-        return [value for at, value in enumerate(values) if possible >> at & 1 and _answers(test, value)]
+        possible = known.values[test.fact]
+        return [value for value in self.values[test.fact] if value in possible and _answers(test, value)]
 
 
 def _compared(variable: str, values: Sequence[object], *, truth: bool) -> str:
@@ -364,15 +356,11 @@ def _evident(fact: Fact, variable: str, known: str) -> str:
     return f"({variable} is None or {right})" if fact.null else right
 
 
-def _sure(literal: _Literal, fact: Fact, classes: _Classes) -> tuple[int, int]:
-    """Give the classes in which a literal is so, and those in which it is not; what is in neither is not known."""
-    yes = no = 0
-    plain = _is_plain(literal.test, fact)
-    for at, value in enumerate(classes.values):
-        if plain or not classes.opaque >> at & 1:
-            so = _answers(literal.test, value) is literal.wanted
-            yes, no = yes | so << at, no | (not so) << at
-    return yes, no
+def _sure(literal: _Literal, values: Iterable[object]) -> tuple[frozenset[object], frozenset[object]]:
+    """Give the values with which a literal is so, and those with which it is not."""
+    answers = {value: _answers(literal.test, value) is literal.wanted for value in values}
+    yes = frozenset(value for value, so in answers.items() if so)
+    return yes, frozenset(answers) - yes
 
 
 def _asking(test: Test, wanted: bool) -> Callable[[object], bool]:  # noqa: FBT001 - positional for the cache

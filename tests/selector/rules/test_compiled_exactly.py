@@ -212,6 +212,27 @@ def written(requires: str, when: list[str], guard: Guard | None = None) -> list[
             ],
         ),
         (
+            "role",
+            ["steps: {multiple_of: 2}, role: x", "not: {steps: {multiple_of: 2}}"],
+            [
+                " v0 = facts.get('steps', unknown)",
+                " if t3(v0):",
+                "  v1 = facts['role']",
+                "  if v1 == 'x':",
+                "   return r0",
+                "  return None",
+                " if t4(v0):",
+                "  return r1",
+                " return None",
+            ],
+        ),
+        (
+            "mask_free",
+            ["mask_free: true", "mask_free: false"],
+            [" v0 = facts['mask_free']", " if v0:", "  return r0", " return r1"],
+        ),
+        ("num_heads", ["num_heads: {min: 1}"], [" return r0"]),
+        (
             "mask, causal, role",
             ["mask: none, causal: true", "role: x, causal: true", "mask: none, role: z"],
             [
