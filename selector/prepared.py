@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from selector.rules.conditions import ALWAYS, UNKNOWN, Condition, Result, Test, blame, tests
+from selector.rules.conditions import ALWAYS, UNKNOWN, Both, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
 from selector.rules.walk import needs_newer
@@ -21,15 +21,15 @@ _Newer = tuple[Row, Sequence[Result]]
 
 
 class _Dated(NamedTuple):
-    """A row that may want a newer package: its place, its tests of versions, and every fact that it asks about.
+    """A row that may want a newer package: its place, its tests of versions, and what else it asks.
 
-    `open` says that a fact names its target.
+    `when` is what has to hold whatever the versions are; `open` says that a fact names its target.
     """
 
     at: int
     row: Row
     tests: tuple[Test, ...]
-    asked: tuple[str, ...]
+    when: Condition
     open: bool
 
 
@@ -40,21 +40,31 @@ def _keep(known: dict[object, Said], key: object, said: Said) -> Said:
     return said
 
 
-class _Cautions:
-    """Which of some cautions hold, remembered by the values of the facts that they ask about."""
+class _Conditional(Protocol):
+    """What has a condition."""
 
-    def __init__(self, cautions: Sequence[Caution]) -> None:
-        self._cautions = cautions
-        self._names = tuple(dict.fromkeys(test.fact for one in cautions for test in tests(one.when)))
-        self._known: dict[object, tuple[Caution, ...]] = {}
+    @property
+    def when(self) -> Condition: ...
 
-    def holding(self, facts: Facts) -> tuple[Caution, ...]:
-        if not self._cautions:
+
+Some = TypeVar("Some", bound=_Conditional)
+
+
+class _Holding(Generic[Some]):
+    """Which of some conditions hold, remembered by the values of the facts that they ask about."""
+
+    def __init__(self, some: Iterable[Some]) -> None:
+        self._some = tuple(some)
+        self._names = tuple(dict.fromkeys(test.fact for one in self._some for test in tests(one.when)))
+        self._known: dict[object, tuple[Some, ...]] = {}
+
+    def __call__(self, facts: Facts) -> tuple[Some, ...]:
+        if not self._some:
             return ()
         key = tuple([facts.get(name, UNKNOWN) for name in self._names])
         found = self._known.get(key)
         if found is None:
-            found = _keep(self._known, key, tuple(one for one in self._cautions if one.when.holds(facts) is True))
+            found = _keep(self._known, key, tuple(one for one in self._some if one.when.holds(facts) is True))
         return found
 
 
@@ -68,12 +78,11 @@ class Prepared:
         self._versions = {PACKAGE_PREFIX + key for key in rules.vocabulary.packages}
         rows = rules.table("platform_default").rows
         self._places = {id(row): at for at, row in enumerate(rows)}
-        self._dated = tuple(self._find_dated(rows))
-        self._newer: dict[object, Sequence[Result]] = {}
+        self._dated = _Holding(self._find_dated(rows))
         self._asked: dict[tuple[str, str], tuple[str, ...]] = {}
         self._unmet: dict[object, tuple[str, ...]] = {}
-        self._standing = _Cautions(rules.warnings)
-        self._unverified = {name: _Cautions(one.unverified) for name, one in rules.backends.items()}
+        self._standing = _Holding(rules.warnings)
+        self._unverified = {name: _Holding(one.unverified) for name, one in rules.backends.items()}
         self.unconfigured: Facts = dict(self._find_unconfigured())
         """The facts that stand for a config without blocks."""
         called = {fact.name for fact in rules.vocabulary.group.get("call", ())}
@@ -83,11 +92,11 @@ class Prepared:
 
     def standing(self, facts: Facts) -> tuple[Caution, ...]:
         """Give the warnings that stand for these facts, whatever is chosen."""
-        return self._standing.holding(facts)
+        return self._standing(facts)
 
     def unverified(self, backend: str, facts: Facts) -> tuple[Caution, ...]:
         """Give what is unverified about a backend for these facts."""
-        return self._unverified[backend].holding(facts)
+        return self._unverified[backend](facts)
 
     # --- needs that are not met ---
 
@@ -121,31 +130,26 @@ class Prepared:
     def newer(self, winner: Row, facts: Facts) -> _Newer | None:
         """Give the first row before the winner that would win with a newer package, and what is too old for it."""
         end = self._places[id(winner)]
-        for row in self._dated:
+        for row in self._dated(facts):
             if row.at >= end:
                 return None
             if row.open or any(_fails(test, facts) for test in row.tests):
-                old = self._old(row, facts)
+                old = needs_newer(row.row, facts, self._backends, self._versions)
                 if old:
                     return row.row, old
         return None
-
-    def _old(self, row: _Dated, facts: Facts) -> Sequence[Result]:
-        key = (row.at, *[facts.get(name, UNKNOWN) for name in row.asked])
-        found = self._newer.get(key)
-        if found is None:
-            found = _keep(self._newer, key, needs_newer(row.row, facts, self._backends, self._versions))
-        return found
 
     def _find_dated(self, rows: Sequence[Row]) -> Iterator[_Dated]:
         for at, row in enumerate(rows):
             ability = ALWAYS if row.action != "use" else self._backends.get(row.target, ALWAYS)
             dated = tuple(test for test in _bounds(row.when, ability) if test.fact in self._versions)
             if dated or row.read_from is not None:
-                needs = [ability] if row.read_from is None else self._backends.values()
-                asked = [test.fact for condition in (row.when, *needs) for test in tests(condition)]
-                names = dict.fromkeys([*asked, *([] if row.read_from is None else [row.read_from])])
-                yield _Dated(at, row, dated, tuple(names), row.read_from is not None)
+                yield _Dated(at, row, dated, self._firm(row.when, ability), row.read_from is not None)
+
+    def _firm(self, *conditions: Condition) -> Both:
+        """Give the parts that must all hold and ask for no version."""
+        parts = [part for one in conditions for part in (one.parts if isinstance(one, Both) else (one,))]
+        return Both(tuple(part for part in parts if not any(test.fact in self._versions for test in tests(part))))
 
     # --- the config ---
 

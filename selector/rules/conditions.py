@@ -138,13 +138,14 @@ def tests(condition: Condition) -> Iterator[Test]:
             yield from tests(part)
 
 
-def granted(condition: Condition, grant: Callable[[Test], bool]) -> Condition:
-    """Give the condition with some of its tests taken as met; what stands below a `not` stays as it is."""
+def would_hold(condition: Condition, facts: Facts, grant: Callable[[Test], bool]) -> bool:
+    """Whether the condition holds with some of its tests taken as met; what stands below a `not` is asked as it is."""
     if isinstance(condition, Test):
-        return ALWAYS if grant(condition) else condition
+        return condition.holds(facts) is True or grant(condition)
     if isinstance(condition, Not):
-        return condition
-    return type(condition)(tuple(granted(part, grant) for part in condition.parts))
+        return condition.holds(facts) is True
+    parts = (would_hold(part, facts, grant) for part in condition.parts)
+    return any(parts) if isinstance(condition, Either) else all(parts)
 
 
 def results(

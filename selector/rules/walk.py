@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, granted, results, tests
+from selector.rules.conditions import ALWAYS, Condition, Facts, Result, Test, Truth, blame, results, would_hold
 from selector.rules.orders import ORDERS
 from selector.rules.tables import Row, Table
 
@@ -80,9 +80,7 @@ def needs_newer(row: Row, facts: Facts, abilities: Abilities, versions: Containe
         return test.fact in versions and value is not None and _below(test, value)
 
     ability = ability_of(row, facts, abilities)
-    if not any(map(too_old, (*tests(row.when), *tests(ability)))) or holds(row, facts, abilities) is not False:
-        return []
-    if not (granted(row.when, too_old).holds(facts) is True and granted(ability, too_old).holds(facts) is True):
+    if not (would_hold(row.when, facts, too_old) and would_hold(ability, facts, too_old)):
         return []
     blamed = [*blame(row.when, facts, "when"), *blame(ability, facts, "ability")]
     old = [result for result in blamed if result.fact in versions and result.held is False and result.got is not None]
@@ -91,10 +89,10 @@ def needs_newer(row: Row, facts: Facts, abilities: Abilities, versions: Containe
 
 def _below(test: Test, value: object) -> bool:
     """Whether a version fails its test by lower bounds alone."""
-    if test.op not in ("compare", "min"):
+    if test.op not in ("compare", "min") or test.check(value):
         return False
     unmet = [part for part in test.wanted.split(",") if not ORDERS["pep440"].comparison(part)(value)]
-    return bool(unmet) and all(part.strip().startswith(">") for part in unmet)
+    return all(part.strip().startswith(">") for part in unmet)
 
 
 def explain_row(row: Row, facts: Facts, abilities: Abilities, without: Container[str] = ()) -> Step:
