@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from selector.faults import Fault, Path, typed, unknown_key, unknown_keys, wrong_type
 from selector.rules.problems import nearest, shown
-from selector.rules.vocabulary import Fact, Value, Vocabulary
+from selector.rules.vocabulary import Fact, Value, Vocabulary, is_version
 
 UNKNOWN = "unknown"
 _BESIDE = ("driver", "torch", "packages", "switches", "devices", "notes", "unusable")
+_PACKAGES = {"packages"}
 _DEVICE = ("index", "name", "memory")
 _CAUSAL = ("top_left", "bottom_right")
 _NOT_PLAIN = ("causal", "causal_alignment")
@@ -46,9 +47,10 @@ def read_machine(
     own = vocabulary.own
     faults: list[Fault] = []
     flat, of_device = _values(value, own, path, faults), dict[str, Value]()
-    more_than_facts = bool(device) or any(key not in own and key != "packages" for key in value)
+    beside = value.keys() - own.keys()
+    more_than_facts = bool(device) or bool(beside and beside != _PACKAGES)
     if more_than_facts:
-        more, of_device = _read_devices(value, own, device, path)
+        more, of_device = _read_devices(value, vocabulary, device, path)
         faults = [*unknown_keys(path, value, [*own, *_BESIDE]), *faults, *more]
         flat |= of_device
     if value.get("packages") is not None:
@@ -56,7 +58,7 @@ def read_machine(
     if more_than_facts:
         faults += _other_faults(value, path)
     others = {name: item for name, item in flat.items() if name not in of_device} if of_device else flat
-    faults += _pattern_faults(others, own, path)
+    faults += _pattern_faults(others, vocabulary, path)
     return faults, flat
 
 
@@ -100,7 +102,7 @@ def _values(
 
 
 def _read_devices(
-    value: Mapping[str, object], own: Mapping[str, Fact], device: int, path: Path
+    value: Mapping[str, object], vocabulary: Vocabulary, device: int, path: Path
 ) -> tuple[list[Fault], dict[str, Value]]:
     """Check the devices that are listed, and give the facts of the one that is asked about."""
     devices = value.get("devices")
@@ -123,6 +125,7 @@ def _read_devices(
         span = f"{min(numbers)} to {max(numbers)}" if numbers else "there are none"
         message = f"wanted one of {len(numbers)} devices ({span}), got device {device}"
         return [Fault(where, "no-device", message)], {}
+    own = vocabulary.own
     flat: dict[str, Value] = {} if devices else {"arch": None}
     platform = {name: value[name] for name in own if isinstance(value.get(name), str)}
     for at, item in enumerate(devices):
@@ -130,7 +133,7 @@ def _read_devices(
         words = [*_DEVICE, *own]
         faults += unknown_keys((*where, at), item, words)
         faults += _device_faults(item, (*where, at))
-        faults += _pattern_faults({**platform, **found}, own, (*where, at))
+        faults += _pattern_faults({**platform, **found}, vocabulary, (*where, at))
         flat |= found if numbers.index(device) == at else {}
     return faults, flat
 
@@ -159,7 +162,7 @@ def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: d
     if not isinstance(packages, Mapping):
         yield wrong_type(path, "a mapping of package names to versions", packages)
         return
-    for key in packages:
+    for key in packages if packages.keys() - vocabulary.packages.keys() else ():
         if key not in vocabulary.packages:
             known = vocabulary.package_key(str(key))
             fault = unknown_key(path, key, vocabulary.packages)
@@ -167,8 +170,8 @@ def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: d
             yield fault._replace(message=message, hint=f"did you mean `{known}`?" if known else fault.hint)
     for key, fact in vocabulary.packaged:
         version = packages.get(key)
-        if version is None:
-            flat[fact.name] = None
+        if version is None or (isinstance(version, str) and is_version(version)):
+            flat[fact.name] = version
         elif version != UNKNOWN:
             misfit = fact.misfit(version)
             if misfit is None:
@@ -189,14 +192,12 @@ def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
             yield wrong_type((*path, key), "a mapping", value[key])
 
 
-def _pattern_faults(flat: Mapping[str, object], own: Mapping[str, Fact], path: Path) -> Iterator[Fault]:
+def _pattern_faults(flat: Mapping[str, object], vocabulary: Vocabulary, path: Path) -> Iterator[Fault]:
     """Check values whose form depends on another fact (an architecture on CUDA)."""
-    for name, fact in own.items():
-        pattern = fact.on
-        if pattern is None or pattern.fact is None:
-            continue
+    for fact, pattern in vocabulary.shaped:
+        name = fact.name
         value = flat.get(name)
-        if not isinstance(value, str) or flat.get(pattern.fact) != pattern.value:
+        if not isinstance(value, str) or flat.get(str(pattern.fact)) != pattern.value:
             continue
         if not pattern.regex.fullmatch(value):
             message = f"`{name}`: wanted a value such as `{pattern.example}` on {pattern.value}, got `{shown(value)}`"

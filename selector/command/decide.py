@@ -32,7 +32,7 @@ _written = json.JSONEncoder(allow_nan=False).encode
 _KEYS = dict.fromkeys(("id", "facts", "request", "config", "backend", "env", "policy", "expect"))
 
 _THRESHOLDS = (20_000, 20, 20)
-_MOST_KEPT = 2_048
+_MOST_KEPT = 512
 _MOST_KEY = 2_048  # bytes
 
 
@@ -98,12 +98,12 @@ class _Config(NamedTuple):
     origin: str
 
 
-class _Recent(dict[object, Made]):
+class _Recent(dict[bytes, Made]):
     """What was made of values by what tells them, for as many of them as are kept; of large ones it is not."""
 
-    def keep(self, key: object, made: Made, size: int) -> Made:
-        """Keep what was made of a value whose key takes so many bytes."""
-        if size <= _MOST_KEY:
+    def keep(self, key: bytes, made: Made) -> Made:
+        """Keep what was made of the value that the key tells."""
+        if len(key) <= _MOST_KEY:
             if len(self) >= _MOST_KEPT:
                 self.clear()
             self[key] = made
@@ -118,7 +118,8 @@ def _told(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON holds
 class Lines:
     """Answers lines with one rule set; this machine's own facts are read once, when a line asks for them.
 
-    What was read of equal parts of lines, and decided for them, is remembered within bounds.
+    What was read of requests and configs is remembered, within bounds. Of machines, of which there may be as many as
+    lines, that of the line before is.
     """
 
     def __init__(self, rules: RuleSet, device: int = 0, *, trace: bool = False, log: DecisionLog | None = None) -> None:
@@ -127,10 +128,9 @@ class Lines:
         self.device = device
         self.trace = trace
         self.log = log
-        self.machines: _Recent[_Machine] = _Recent()
+        self.last: tuple[object, _Machine] | None = None
         self.requests: _Recent[tuple[list[Fault], Request]] = _Recent()
         self.configs: _Recent[_Config] = _Recent()
-        self.decisions: _Recent[Decision] = _Recent()
 
     def answer(self, raw: bytes | None) -> str:
         """Give the answer to one line as one line."""
@@ -150,32 +150,28 @@ class Lines:
         """Decide for one parsed line."""
         unknown = [] if given.keys() <= _KEYS.keys() else unknown_keys((), given, _KEYS)
         get = given.get
-        config = _told([get("config"), get("backend"), get("env"), get("policy")])
-        facts, request = _told(get("facts")), _told(get("request"))
-        key = (facts, request, config, "facts" in given)
-        found = None if unknown else self.decisions.get(key)
-        if found is not None:
-            return found
-        machine = self.machine(get("facts"), facts) if "facts" in given else self.own_machine
+        machine = self.machine(get("facts")) if "facts" in given else self.own_machine
+        request = _told(get("request"))
         layer = self.requests.get(request) or self.requests.keep(
-            request, read_request(get("request"), self.rules.vocabulary, ("request",)), len(request)
+            request, read_request(get("request"), self.rules.vocabulary, ("request",))
         )
-        choices = self.configs.get(config) or self.configs.keep(config, self.config(given), len(config))
+        config = _told([get("config"), get("backend"), get("env"), get("policy")])
+        choices = self.configs.get(config) or self.configs.keep(config, self.config(given))
         faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
         if faults:
             return invalid(faults, self.rules, choices.policy, "line")
         origins = {**machine[2], "policy": choices.origin}
         inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)
-        return self.decisions.keep(key, resolve(inputs, self.rules), len(facts) + len(request) + len(config))
+        return resolve(inputs, self.rules)
 
-    def machine(self, given: object, key: bytes) -> _Machine:
+    def machine(self, given: object) -> _Machine:
         """Read the facts of a line."""
-        found = self.machines.get(key)
-        if found is None:
-            found = self.machines.keep(
-                key, (*read_machine(given, self.rules.vocabulary, self.device, ("facts",)), {}), len(key)
-            )
-        return found
+        last = self.last
+        if last is not None and last[0] == given and _told(last[0]) == _told(given):
+            return last[1]
+        faults, facts = read_machine(given, self.rules.vocabulary, self.device, ("facts",))
+        self.last = (given, (faults, facts, {}))
+        return self.last[1]
 
     def config(self, given: Mapping[str, object]) -> _Config:
         """Read the config of a line in all its forms."""

@@ -101,5 +101,7 @@ def shown(value: object, most: int = 60) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     text = value if isinstance(value, str) else _number(value) if isinstance(value, int) else repr(value)
-    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[: most + 1])
+    text = text[: most + 1]
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -26,7 +26,8 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 class Row:
     """One row. `target` is what the action names; ``{fact}`` stands for the value of that fact.
 
-    `conditional` tells that a `when` is written, even one that could not be read.
+    `conditional` tells that a `when` is written, even one that could not be read. `read_from` is the fact whose value
+    is the target (``{backend}``), None when the target is written out.
     """
 
     table: str
@@ -43,17 +44,17 @@ class Row:
     redecide: Mapping[str, Value] = field(default_factory=dict)
     until: str | None = None
     source: str | None = None
+    read_from: str | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look which fact names the target."""
+        match = _FIELD.fullmatch(self.target) if "{" in self.target else None
+        object.__setattr__(self, "read_from", match[1] if match else None)
 
     @property
     def name(self) -> str:
         """``table/row-id``."""
         return f"{self.table}/{self.id}"
-
-    @property
-    def read_from(self) -> str | None:
-        """The fact whose value is the target (``{backend}``), None when the target is written out."""
-        match = _FIELD.fullmatch(self.target)
-        return match[1] if match else None
 
     def target_for(self, facts: Mapping[str, Value]) -> str:
         """Give the target for these facts."""

@@ -116,13 +116,14 @@ def _check_string(fact: Fact, value: object) -> Misfit | None:
 def _check_version(fact: Fact, value: object) -> Misfit | None:
     if not isinstance(value, str):
         return Misfit(f"`{fact.name}`: wanted a version as a string, got {_typed(value)}", "quote it")
-    if _is_version(value):
+    if is_version(value):
         return None
     return Misfit(f"`{fact.name}`: wanted a version as PEP 440 writes it, got `{shown(value)}`")
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_version(text: str) -> bool:
+def is_version(text: str) -> bool:
+    """Whether PEP 440 writes a version so."""
     try:
         Version(text)
     except InvalidVersion:
@@ -193,7 +194,7 @@ class Vocabulary:
     """Every fact, named set and package by name; `broken` are names whose declaration is wrong, told once already.
 
     `group` has the facts by who gives them; `own` are a machine's that are no packages, `asked` those of a request,
-    `packaged` the packages, each with its fact.
+    `packaged` the packages, each with its fact, `shaped` the `own` facts whose form another one settles.
     """
 
     facts: Mapping[str, Fact]
@@ -205,6 +206,7 @@ class Vocabulary:
     own: Mapping[str, Fact] = field(init=False, repr=False, compare=False)
     asked: Mapping[str, Fact] = field(init=False, repr=False, compare=False)
     packaged: tuple[tuple[str, Fact], ...] = field(init=False, repr=False, compare=False)
+    shaped: tuple[tuple[Fact, Pattern], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Sort the facts by who gives them."""
@@ -216,6 +218,8 @@ class Vocabulary:
         packaged = [(key, self.facts.get(PACKAGE_PREFIX + key)) for key in self.packages]
         object.__setattr__(self, "packaged", tuple((key, fact) for key, fact in packaged if fact is not None))
         object.__setattr__(self, "own", own)
+        shaped = tuple((fact, fact.on) for fact in own.values() if fact.on is not None and fact.on.fact is not None)
+        object.__setattr__(self, "shaped", shaped)
         object.__setattr__(self, "asked", {fact.name: fact for fact in groups.get("request", ())})
 
     def package_key(self, name: str) -> str | None:

@@ -11,6 +11,9 @@ import pytest
 
 from selector.command import decide, main
 from selector.command.decide import Lines
+from selector.facts import read_machine
+from selector.faults import Fault
+from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import shipped
 from tests.selector.conftest import CPU, FI, cuda
 
@@ -64,10 +67,8 @@ def test_answers_do_not_depend_on_what_came_before(monkeypatch: pytest.MonkeyPat
 
     for raw in some:
         assert asked.answer(raw) == few.answer(raw) == alone[raw]
-    assert 0 < len(few.machines) <= 3
     assert 0 < len(few.requests) <= 3
     assert 0 < len(few.configs) <= 3
-    assert 0 < len(few.decisions) <= 3
 
 
 def test_large_parts_are_not_kept() -> None:
@@ -75,11 +76,30 @@ def test_large_parts_are_not_kept() -> None:
     asked = Lines(shipped())
 
     for at in range(3):
-        told = asked.answer(json.dumps({"facts": {**CPU, "notes": "x" * 5000}, "id": at}).encode())
-        assert json.loads(told)["backend"] == "TORCH_SDPA"
+        line = {"facts": CPU, "request": {"model": "x" * 5000}, "config": {"per_role": {"y" * 5000: "auto"}}, "id": at}
+        assert json.loads(asked.answer(json.dumps(line).encode()))["backend"] == "TORCH_SDPA"
 
-    assert not asked.machines
-    assert not asked.decisions
+    assert not asked.requests
+    assert not asked.configs
+
+
+def test_a_machine_is_read_once_for_lines_that_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one before is remembered, and no other."""
+    seen: list[object] = []
+
+    def read(
+        value: object, vocabulary: Vocabulary, device: int, path: tuple[str | int, ...]
+    ) -> tuple[list[Fault], dict[str, Value]]:
+        seen.append(value)
+        return read_machine(value, vocabulary, device, path)
+
+    monkeypatch.setattr(decide, "read_machine", read)
+    asked = Lines(shipped())
+
+    for facts in (CPU, CPU, cuda("sm_90"), cuda("sm_90"), CPU):
+        asked.answer(json.dumps({"facts": facts}).encode())
+
+    assert seen == [CPU, cuda("sm_90"), CPU]
 
 
 def test_garbage_is_collected_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
