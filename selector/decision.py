@@ -86,7 +86,7 @@ class Outdated:
     problems: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decision:
     """What runs and why.
 

@@ -42,7 +42,7 @@ def read_machine(
     A fact that is null or missing is unknown, except where null is a value of it. A package that is not listed is
     absent; the string `unknown` means that it was not looked for, and so does a missing `packages`.
     """
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict) and not isinstance(value, Mapping):
         return [wrong_type(path, "a mapping of facts", value)], {}
     own = vocabulary.own
     faults: list[Fault] = []
@@ -159,7 +159,7 @@ def _device_faults(item: Mapping[str, object], path: Path) -> Iterator[Fault]:
 
 
 def _read_packages(packages: object, vocabulary: Vocabulary, path: Path, flat: dict[str, Value]) -> Iterator[Fault]:
-    if not isinstance(packages, Mapping):
+    if not isinstance(packages, dict) and not isinstance(packages, Mapping):
         yield wrong_type(path, "a mapping of package names to versions", packages)
         return
     for key in packages if packages.keys() - vocabulary.packages.keys() else ():

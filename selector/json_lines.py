@@ -108,3 +108,17 @@ def _finite(text: str) -> float:
 
 _decoder: Any = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
 _scan: Callable[[str, int], tuple[object, int]] = _decoder.scan_once
+
+
+def writer() -> Callable[[object], str]:
+    """Give what writes a value as `json.dumps` does, NaN refused, with an encoder that is made once and not each time.
+
+    The value must not hold itself.
+    """
+    plain = json.JSONEncoder(check_circular=False, allow_nan=False)
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    text, sort, skip, nan = json.encoder.encode_basestring_ascii, False, False, False
+    chunks = make(None, plain.default, text, None, plain.key_separator, plain.item_separator, sort, skip, nan)
+    return lambda value: "".join(chunks(value, 0))

@@ -92,13 +92,14 @@ class _Resolution:
     def decision(self, error: Failure | None, provider: str | None) -> Decision:
         good = error is None
         known = self.source is not None and (good or error.code == "refused")  # type: ignore[union-attr]
-        return Decision(
+        decision: Decision = object.__new__(Decision)
+        vars(decision).update(  # as the constructor does, but with a call for each field that costs more than a table
             backend=self.backend if good else None,
             source=self.source if known else None,
             origin=self.origin if known else None,
             rule=self.rule if good else None,
             log=self.log_line() if good else None,
-            warnings=ordered(self.warnings),
+            warnings=ordered(self.warnings) if self.warnings else (),
             error=error,
             digest=self.rules.digest,
             policy=self.inputs.policy,
@@ -111,6 +112,7 @@ class _Resolution:
             inputs=self.inputs,
             rules=self.rules,
         )
+        return decision
 
     def log_line(self) -> str:
         if self.source != "platform":
@@ -126,21 +128,21 @@ class _Resolution:
         model = rules.models.get(request.model) if request.model is not None else None
         role = model.roles.get(request.role) if model is not None else None
         self.category = request.category or (role.category if role else None) or rules.roles.category(request.role)
-        self.facts = dict(self.inputs.machine)
+        facts = self.facts = dict(self.inputs.machine)
         for name in self.inputs.absent:
-            self.facts[name] = None
+            facts[name] = None
         if model is not None:
-            self.facts |= model.facts
+            facts |= model.facts
         if role is not None:
-            self.facts |= self.supplied(role)
-        self.facts |= request.facts
-        self.facts |= {"role": request.role, "policy": self.inputs.policy}
+            facts |= self.supplied(role)
+        facts |= request.facts
+        facts["role"], facts["policy"] = request.role, self.inputs.policy
         if self.category is not None:
-            self.facts["role_category"] = self.category
+            facts["role_category"] = self.category
         if request.model is not None:
-            self.facts["model"] = request.model
+            facts["model"] = request.model
             self.model_warnings(request.model)
-        derive(self.facts, rules.vocabulary)
+        derive(facts, rules.vocabulary)
         self.standing_warnings()
 
     def check_call(self) -> None:

@@ -18,7 +18,7 @@ from selector.decision import Decision, Inputs
 from selector.decision_log import DecisionLog
 from selector.facts import Request, read_machine, read_request
 from selector.faults import Fault, unknown_keys, wrong_type
-from selector.json_lines import STANDARD_INPUT, lines_of, opened, strict_value, text_of
+from selector.json_lines import STANDARD_INPUT, lines_of, opened, strict_value, text_of, writer
 from selector.origins import policy_origin
 from selector.resolve import resolve
 from selector.rules.nodes import MOST_BYTES, TextError
@@ -28,7 +28,7 @@ from selector.ruleset import RuleSet
 from selector.serving import invalid
 from selector.tracing import Trace
 
-_written = json.JSONEncoder(allow_nan=False).encode
+_written = writer()
 _KEYS = dict.fromkeys(("id", "facts", "request", "config", "backend", "env", "policy", "expect"))
 
 _THRESHOLDS = (20_000, 20, 20)
@@ -157,8 +157,8 @@ class Lines:
         )
         config = _told([get("config"), get("backend"), get("env"), get("policy")])
         choices = self.configs.get(config) or self.configs.keep(config, self.config(given))
-        faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
-        if faults:
+        if unknown or choices.of_env or machine[0] or layer[0] or choices.faults:
+            faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
             return invalid(faults, self.rules, choices.policy, "line")
         origins = {**machine[2], "policy": choices.origin}
         inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)

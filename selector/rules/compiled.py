@@ -247,11 +247,11 @@ class _Writer:
         self.line(2, "return others(facts)")
         return frozenset(required)
 
-    def write(self, ways: Sequence[_Way], known: _Known, deep: int) -> None:
-        """Write the code that decides between these ways; it always returns."""
+    def write(self, ways: Sequence[_Way], known: _Known, deep: int, told: str | None = None) -> None:
+        """Write the code that decides between these ways; it always returns. `told` is the fact that was asked last."""
         if len(self.lines) > MOST_LINES or deep > _MOST_DEEP:
             raise TooLargeError
-        left = self.left(ways, known)
+        left = self.left(ways, known, told)
         if not left or not left[0].literals:
             self.line(deep, f"return r{left[0].row}" if left else "return None")
             return
@@ -260,20 +260,29 @@ class _Writer:
             self.line(deep, self.reading(literal.test.fact))
             known = known._replace(read=known.read | {literal.test.fact})
         self.line(deep, f"if {self.asked(literal, known)}:")
-        self.write(left, self.after(known, literal, so=True), deep + 1)
-        self.write(left, self.after(known, literal, so=False), deep)
+        self.write(left, self.after(known, literal, so=True), deep + 1, literal.test.fact)
+        self.write(left, self.after(known, literal, so=False), deep, literal.test.fact)
 
     def line(self, deep: int, text: str) -> None:
         self.lines.append(" " * deep + text)
 
-    def left(self, ways: Iterable[_Way], known: _Known) -> list[_Way]:
-        """Give the ways that are still open, with the literals that are; none after one that is sure."""
+    def left(self, ways: Iterable[_Way], known: _Known, told: str | None) -> list[_Way]:
+        """Give the ways that are still open, with the literals that are; none after one that is sure.
+
+        Where more is known of one fact alone, the literals of the others are as open as they were.
+        """
         found: list[_Way] = []
         for way in ways:
-            truths = {literal: self.truth(literal, known) for literal in way.literals}
-            if False not in truths.values():
-                found.append(_Way(tuple(literal for literal, so in truths.items() if so is None), way.row))
-                if not found[-1].literals:
+            still: list[_Literal] = []
+            for literal in way.literals:
+                so = self.truth(literal, known) if told in (None, literal.test.fact) else None
+                if so is False:
+                    break
+                if so is None:
+                    still.append(literal)
+            else:
+                found.append(_Way(tuple(still), way.row))
+                if not still:
                     break
         return found
 
