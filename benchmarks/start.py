@@ -190,7 +190,7 @@ def lines(folder: Path, count: int, repeats: int) -> Iterator[Figure]:
     passed = statistics.median(cost.seconds for cost in all_of_them)
     yield base
     yield figure(
-        f"{count:,} lines decided", [cost.computed for cost in all_of_them], "s computed", to=base, most=10,
+        f"{count:,} lines decided", [cost.computed for cost in all_of_them], "s computed", to=base, most=7,
         note=f"{passed:.1f} s passed",
     )  # fmt: skip
     least = figure(f"memory of {count // 10:,} lines", [cost.mebibytes for cost in some_of_them], "MiB")
