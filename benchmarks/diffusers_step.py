@@ -3,17 +3,18 @@
 ``python -m benchmarks.diffusers_step [--model NAME] [--backend NAME] [--small] [--markdown FILE] [--json FILE]`` builds
 each model at its full size with random bfloat16 weights and times its forward: as diffusers ships it, after `apply`
 with the machine's own default, then with each `--backend`. Weights need 17 GB (HunyuanVideo-1.5), 10 (Wan 2.2 5B), 41
-(Qwen-Image) and 65 (FLUX.2); a model that does not fit is left out with a word. ``--small`` shows on a CPU that it
-runs.
+(Qwen-Image), 65 (FLUX.2), 38 (LTX-2), 12 (Z-Image), 16 (Stable Diffusion 3.5) and 5 (SDXL); a model that does not fit
+is left out with a word. ``--small`` shows on a CPU that it runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +24,17 @@ from benchmarks.timing import measure
 
 
 class Step(NamedTuple):
-    """A transformer and what one step gives it; `small` are the parts of its configuration that make it small."""
+    """A transformer and what one step gives it; `small` are the parts of its configuration that make it small.
+
+    `lengths` are the valid text tokens of each prompt of the batch.
+    """
 
     about: str
     cls: str
     config: Mapping[str, Any]
     small: Mapping[str, Any]
-    inputs: Callable[[Any, bool], dict[str, Any]]
+    inputs: Callable[[Any, bool, Sequence[int]], dict[str, Any]]
+    lengths: tuple[int, ...] = (64,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,70 +54,150 @@ class Line:
 # --- what a step is given ---
 
 
-def _hunyuan(config: Any, small: bool) -> dict[str, Any]:  # noqa: ANN401, FBT001 - one signature for all
+def _keeps(lengths: Sequence[int], slots: int) -> Any:  # noqa: ANN401 - torch is imported when it is used
+    """Say of each slot of each prompt whether it is valid, the valid ones first."""
     import torch
 
+    return (torch.arange(slots) < torch.tensor(lengths)[:, None]).long()
+
+
+def _hunyuan(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001 - one signature
+    import torch
+
+    batch = len(lengths)
     frames, height, width = (2, 4, 6) if small else (9, 30, 52)
-    slots, valid = (100, 6) if small else (1000, 60)
+    slots = 100 if small else 1000
     return {
-        "hidden_states": torch.randn(1, config.in_channels, frames, height, width),
-        "timestep": torch.full((1,), 500.0),
-        "encoder_hidden_states": torch.randn(1, slots, config.text_embed_dim),
-        "encoder_attention_mask": (torch.arange(slots) < valid)[None].long(),
-        "encoder_hidden_states_2": torch.randn(1, 256, config.text_embed_2_dim),
-        "encoder_attention_mask_2": torch.zeros(1, 256, dtype=torch.int64),
-        "image_embeds": torch.zeros(1, 729, config.image_embed_dim),
+        "hidden_states": torch.randn(batch, config.in_channels, frames, height, width),
+        "timestep": torch.full((batch,), 500.0),
+        "encoder_hidden_states": torch.randn(batch, slots, config.text_embed_dim),
+        "encoder_attention_mask": _keeps([length // 10 if small else length for length in lengths], slots),
+        "encoder_hidden_states_2": torch.randn(batch, 256, config.text_embed_2_dim),
+        "encoder_attention_mask_2": torch.zeros(batch, 256, dtype=torch.int64),
+        "image_embeds": torch.zeros(batch, 729, config.image_embed_dim),
     }
 
 
-def _wan(config: Any, small: bool) -> dict[str, Any]:  # noqa: ANN401, FBT001
+def _wan(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
     import torch
 
+    batch = len(lengths)
     frames, height, width = (2, 8, 8) if small else (13, 44, 80)
     return {
-        "hidden_states": torch.randn(1, config.in_channels, frames, height, width),
-        "timestep": torch.full((1,), 500),
-        "encoder_hidden_states": torch.randn(1, 512, config.text_dim),
+        "hidden_states": torch.randn(batch, config.in_channels, frames, height, width),
+        "timestep": torch.full((batch,), 500),
+        "encoder_hidden_states": torch.randn(batch, 512, config.text_dim),
     }
 
 
-def _qwen(config: Any, small: bool) -> dict[str, Any]:  # noqa: ANN401, FBT001
+def _qwen(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
     import torch
+    from diffusers import QwenImageTransformer2DModel
 
-    side = 8 if small else 64
+    batch, side, slots = len(lengths), 8 if small else 64, max(lengths)
+    older = "txt_seq_lens" in inspect.signature(QwenImageTransformer2DModel.forward).parameters
     return {
-        "hidden_states": torch.randn(1, side * side, config.in_channels),
-        "encoder_hidden_states": torch.randn(1, 64, config.joint_attention_dim),
-        "encoder_hidden_states_mask": torch.ones(1, 64, dtype=torch.int64),
-        "timestep": torch.full((1,), 0.5),
-        "img_shapes": [[(1, side, side)]],
+        **({"txt_seq_lens": [slots] * batch} if older else {}),
+        "hidden_states": torch.randn(batch, side * side, config.in_channels),
+        "encoder_hidden_states": torch.randn(batch, slots, config.joint_attention_dim),
+        "encoder_hidden_states_mask": _keeps(lengths, slots),
+        "timestep": torch.full((batch,), 0.5),
+        "img_shapes": [[(1, side, side)]] * batch,
     }
 
 
-def _flux2(config: Any, small: bool) -> dict[str, Any]:  # noqa: ANN401, FBT001
+def _flux2(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
     import torch
 
-    side = 8 if small else 64
+    batch, side = len(lengths), 8 if small else 64
     one = torch.arange(1)
     return {
-        "hidden_states": torch.randn(1, side * side, config.in_channels),
-        "encoder_hidden_states": torch.randn(1, 512, config.joint_attention_dim),
-        "timestep": torch.full((1,), 0.5),
+        "hidden_states": torch.randn(batch, side * side, config.in_channels),
+        "encoder_hidden_states": torch.randn(batch, 512, config.joint_attention_dim),
+        "timestep": torch.full((batch,), 0.5),
         "img_ids": torch.cartesian_prod(one, torch.arange(side), torch.arange(side), one)[None].float(),
         "txt_ids": torch.cartesian_prod(one, one, one, torch.arange(512))[None].float(),
-        "guidance": torch.full((1,), 4.0),
+        "guidance": torch.full((batch,), 4.0),
     }
 
 
+def _ltx2(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
+    import torch
+
+    batch = len(lengths)
+    frames, height, width, audio = (2, 3, 3, 5) if small else (16, 16, 24, 126)
+    text = torch.randn(batch, 1024, config.caption_channels)
+    return {
+        "hidden_states": torch.randn(batch, frames * height * width, config.in_channels),
+        "audio_hidden_states": torch.randn(batch, audio, config.audio_in_channels),
+        "encoder_hidden_states": text,
+        "audio_encoder_hidden_states": text,
+        "timestep": torch.full((batch, 1), 500.0),
+        "encoder_attention_mask": torch.ones(batch, 1024, dtype=torch.int64),
+        "audio_encoder_attention_mask": torch.ones(batch, 1024, dtype=torch.int64),
+        "num_frames": frames,
+        "height": height,
+        "width": width,
+        "audio_num_frames": audio,
+    }
+
+
+def _z_image(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
+    import torch
+
+    side = 16 if small else 128
+    return {
+        "x": [torch.randn(config.in_channels, 1, side, side) for _ in lengths],
+        "t": torch.full((len(lengths),), 0.5),
+        "cap_feats": [torch.randn(length, config.cap_feat_dim) for length in lengths],
+    }
+
+
+def _sd3(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
+    import torch
+
+    batch, side = len(lengths), 16 if small else 128
+    return {
+        "hidden_states": torch.randn(batch, config.in_channels, side, side),
+        "encoder_hidden_states": torch.randn(batch, 333, config.joint_attention_dim),
+        "pooled_projections": torch.randn(batch, config.pooled_projection_dim),
+        "timestep": torch.full((batch,), 500),
+    }
+
+
+def _sdxl(config: Any, small: bool, lengths: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401, FBT001
+    import torch
+
+    batch, side = len(lengths), 16 if small else 128
+    more = {"text_embeds": torch.randn(batch, 1280), "time_ids": torch.ones(batch, 6)}
+    return {
+        "sample": torch.randn(batch, config.in_channels, side, side),
+        "timestep": torch.tensor(500),
+        "encoder_hidden_states": torch.randn(batch, 77, config.cross_attention_dim),
+        "added_cond_kwargs": more,
+    }
+
+
+_FEWEST = 2
+_Parts = tuple[str, Mapping[str, Any], Mapping[str, Any], Callable[[Any, bool, Sequence[int]], dict[str, Any]]]
 _TINY = {"num_attention_heads": 2, "num_layers": 2}
+_HUNYUAN: _Parts = (
+    "HunyuanVideo15Transformer3DModel",
+    {"in_channels": 65, "task_type": "t2v"},
+    {**_TINY, "num_refiner_layers": 1},
+    _hunyuan,
+)
+_QWEN: _Parts = ("QwenImageTransformer2DModel", {}, _TINY, _qwen)
+_SDXL = {
+    "sample_size": 128, "block_out_channels": (320, 640, 1280), "attention_head_dim": (5, 10, 20),
+    "down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+    "up_block_types": ("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"), "cross_attention_dim": 2048,
+    "transformer_layers_per_block": (1, 2, 10), "use_linear_projection": True, "addition_embed_type": "text_time",
+    "addition_time_embed_dim": 256, "projection_class_embeddings_input_dim": 2816,
+}  # fmt: skip
 STEPS: Mapping[str, Step] = {
-    "hunyuan_video15": Step(
-        "HunyuanVideo-1.5, 480×832, 33 frames, 60 of 1,985 text slots valid",
-        "HunyuanVideo15Transformer3DModel",
-        {"in_channels": 65, "task_type": "t2v"},
-        {**_TINY, "num_refiner_layers": 1},
-        _hunyuan,
-    ),
+    "hunyuan_video15": Step("HunyuanVideo-1.5, 480×832, 33 frames, 60 of 1,985 text slots valid", *_HUNYUAN, (60,)),
+    "hunyuan_video15_pair": Step("HunyuanVideo-1.5, two prompts of 60 and 210 tokens", *_HUNYUAN, (60, 210)),
     "wan2.2_5b": Step(
         "Wan 2.2 5B, 704×1280, 49 frames",
         "WanTransformer3DModel",
@@ -122,9 +207,39 @@ STEPS: Mapping[str, Step] = {
         {**_TINY, "ffn_dim": 64},
         _wan,
     ),
-    "qwen_image": Step("Qwen-Image, 1024², 64 text tokens", "QwenImageTransformer2DModel", {}, _TINY, _qwen),
+    "qwen_image": Step("Qwen-Image, 1024², 64 text tokens", *_QWEN),
+    "qwen_image_pair": Step("Qwen-Image, two prompts of 64 and 20 tokens", *_QWEN, (64, 20)),
     "flux2": Step(
         "FLUX.2-dev, 1024²", "Flux2Transformer2DModel", {}, {**_TINY, "num_layers": 1, "num_single_layers": 1}, _flux2
+    ),
+    "ltx2": Step(
+        "LTX-2, 512×768, 121 frames with sound",
+        "LTX2VideoTransformer3DModel",
+        {},
+        {
+            **_TINY, "cross_attention_dim": 256, "audio_num_attention_heads": 2, "audio_cross_attention_dim": 128,
+        },
+        _ltx2,
+    ),
+    "z_image": Step(
+        "Z-Image, 1024², 64 text tokens",
+        "ZImageTransformer2DModel",
+        {},
+        {"n_layers": 1, "n_refiner_layers": 1},
+        _z_image,
+    ),
+    "sd3.5_large": Step(
+        "Stable Diffusion 3.5 large, 1024²",
+        "SD3Transformer2DModel",
+        {
+            "num_layers": 38, "num_attention_heads": 38, "caption_projection_dim": 2432, "pos_embed_max_size": 192,
+            "qk_norm": "rms_norm",
+        },
+        {"num_layers": 1},
+        _sd3,
+    ),
+    "sdxl": Step(
+        "SDXL, 1024²", "UNet2DConditionModel", _SDXL, {"transformer_layers_per_block": (1, 1, 1)}, _sdxl, (77, 77)
     ),
 }  # fmt: skip
 
@@ -139,6 +254,8 @@ def main() -> int:
     parser.add_argument("--markdown", metavar="FILE")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
+    if options.repeats < _FEWEST:
+        parser.error(f"--repeats: wanted at least {_FEWEST}, for quartiles, got {options.repeats}")
     lines: list[Line] = []
     for name in options.model or STEPS:
         lines += _measured(STEPS[name], options.backend, small=options.small, repeats=options.repeats)
@@ -161,8 +278,8 @@ def _page(lines: list[Line], *, small: bool) -> str:
     ]
     title = "One denoising step with diffusers" + (" (small models: the figures mean nothing)" if small else "")
     words = (
-        "Random bfloat16 weights, one prompt. Memory is the largest beside the weights; the difference is relative, to"
-        " the stock output.\n"
+        "Random bfloat16 weights; one prompt, where no two are named. Memory is the largest beside the weights; the"
+        " difference is relative, to the stock output.\n"
     )
     head = (
         "| model | way | ms (quartiles) | times as fast | MiB | difference | ran |",
@@ -192,7 +309,8 @@ def _ways(step: Step, backends: list[str], *, small: bool, repeats: int) -> Iter
 
     def run() -> Any:  # noqa: ANN401 - a tensor of an untyped library
         with torch.no_grad():
-            return model(**given, return_dict=False)[0]
+            found = model(**given, return_dict=False)[0]
+        return torch.stack(found) if isinstance(found, list) else found
 
     wanted = run().float()
 
@@ -233,13 +351,17 @@ def _built(step: Step, *, small: bool) -> tuple[Any, dict[str, Any]]:
             model = getattr(diffusers, step.cls)(**{**step.config, **(step.small if small else {})})
     finally:
         torch.set_default_dtype(before)
-    given = step.inputs(model.config, small)
+    given = step.inputs(model.config, small, step.lengths)
     return model.eval().to(device), {name: _moved(name, value, device) for name, value in given.items()}
 
 
 def _moved(name: str, value: Any, device: str) -> Any:  # noqa: ANN401 - tensors and plain values
     import torch
 
+    if isinstance(value, dict):
+        return {key: _moved(key, item, device) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_moved(name, item, device) for item in value]
     if not isinstance(value, torch.Tensor):
         return value
     half = value.is_floating_point() and not name.endswith("_ids")
