@@ -35,15 +35,7 @@ def install(found: Found, row: Row) -> Installed:
             return "the name of its backend is no longer registered"
         return None
 
-    def restore() -> None:
-        if module.processor is not ours:
-            return
-        if ours is stock:
-            stock._attention_backend = before  # noqa: SLF001 - what diffusers itself sets
-        else:
-            module.set_processor(stock)
-
-    return Installed(found.place, holds, restore)
+    return Installed(found.place, holds, lambda: _restore(found, row, ours, stock, before))
 
 
 def _processor(found: Found, row: Row) -> Untyped:
@@ -58,6 +50,25 @@ def _processor(found: Found, row: Row) -> Untyped:
 
         return DescribedProcessor(row.dispatcher.recognised, row.member)
     return copy.copy(stock)
+
+
+def _restore(found: Found, row: Row, ours: Untyped, stock: Untyped, before: object) -> None:
+    """Put the processor and its backend back, but for what somebody has replaced since."""
+    if found.module.processor is not ours:
+        return
+    since = getattr(ours, "_attention_backend", None)
+    theirs = found.route == "dispatcher" and since is not row.member
+    if ours is not stock:
+        found.module.set_processor(_with_backend(stock, since) if theirs else stock)
+    elif not theirs:
+        stock._attention_backend = before  # noqa: SLF001 - what diffusers itself sets
+
+
+def _with_backend(stock: Untyped, backend: object) -> Untyped:
+    """Give the processor that was there before, with the backend that somebody has set since."""
+    kept = copy.copy(stock)
+    kept._attention_backend = backend  # noqa: SLF001 - what diffusers itself sets
+    return kept
 
 
 def _set_backend(module: Untyped, member: Untyped) -> None:

@@ -220,10 +220,11 @@ def test_a_check_wants_a_forward(diffusers: ModuleType, cpu: Selector) -> None:
 
 
 def test_a_backend_that_was_set_since_is_found(diffusers: ModuleType, cpu: Selector) -> None:
-    """And stays: undoing gives back the processor that was there before."""
+    """And stays, on the processor that was there before; that of the other modules has the backend that it had."""
     from selector.integrations.diffusers import apply
 
     model = WAN.made()
+    kinds = [type(block.attn2.processor) for block in model.blocks]
     report = apply(model, selector=cpu)
     model.blocks[1].attn2.set_attention_backend("native")
     outputs(model, WAN.inputs((9,)))
@@ -232,6 +233,8 @@ def test_a_backend_that_was_set_since_is_found(diffusers: ModuleType, cpu: Selec
         "`WanTransformer3DModel.blocks.1.attn2`: its backend was set to `native`",
         "`WanTransformer3DModel.blocks.1.attn2`: its attention bypasses the dispatcher",
     ]
+    assert [type(block.attn2.processor) for block in model.blocks] == kinds
+    assert [block.attn2.processor._attention_backend for block in model.blocks] == [None, "native"]
 
 
 def test_a_processor_that_was_replaced_since_is_found_and_kept(diffusers: ModuleType, cpu: Selector) -> None:
