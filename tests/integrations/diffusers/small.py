@@ -129,6 +129,31 @@ def _qwen_inputs(lengths: tuple[int, ...]) -> Inputs:
     return given | ({"txt_seq_lens": [9] * batch} if older else {})
 
 
+# --- FLUX.1 ---
+
+
+def _flux1() -> Untyped:
+    from diffusers import FluxTransformer2DModel
+
+    return FluxTransformer2DModel(
+        in_channels=8, num_layers=1, num_single_layers=2, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=12, pooled_projection_dim=16, guidance_embeds=True, axes_dims_rope=(4, 6, 6),
+    )  # fmt: skip
+
+
+def _flux1_inputs(lengths: tuple[int, ...]) -> Inputs:
+    batch = len(lengths)
+    return {
+        "hidden_states": noise(batch, 16, 8),
+        "encoder_hidden_states": noise(batch, 7, 12, seed=2),
+        "pooled_projections": noise(batch, 16, seed=3),
+        "timestep": torch.full((batch,), 0.5),
+        "img_ids": torch.cartesian_prod(torch.arange(1), torch.arange(4), torch.arange(4)).float(),
+        "txt_ids": torch.zeros(7, 3),
+        "guidance": torch.full((batch,), 4.0),
+    }
+
+
 # --- FLUX.2 ---
 
 
@@ -276,6 +301,7 @@ FAMILIES = (
     Small("wan", _wan, _wan_inputs, {"self": 2, "cross": 2}),
     Small("hunyuan_video15", _hunyuan, _hunyuan_inputs, {"joint": 2, "self": 1}, fullgraph=False, pads=True),
     Small("qwen_image", _qwen, _qwen_inputs, {"joint": 2}, pads=True),
+    Small("flux1", _flux1, _flux1_inputs, {"joint": 3}),
     Small("flux2", _flux2, _flux2_inputs, {"joint": 3}),
     Small(
         "ltx2", _ltx2, _ltx2_inputs,
