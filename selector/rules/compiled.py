@@ -221,8 +221,11 @@ class _Writer:
         """Write, compile and give it."""
         self.names = {f"r{at}": answer for at, answer in enumerate(answers)} | {"unknown": UNKNOWN}
         read = self.guard(guard) if guard is not None else frozenset()
-        everything = {name: frozenset(values) for name, values in self.values.items()}
-        self.write(self.ways, _Known(everything, {}, read), 1)
+        known = _Known({name: frozenset(values) for name, values in self.values.items()}, {}, read)
+        ways = self.ways
+        for name in self.values:
+            ways = self.left(ways, known, name)
+        self.write(ways, known, 1)
         source = "\n".join(["def decide(facts):", *self.lines])
         exec(compile(source, f"<table {self.table.name}>", "exec"), self.names)  # noqa: S102 - written above
         return self.names["decide"]  # type: ignore[return-value]
@@ -247,35 +250,38 @@ class _Writer:
         self.line(2, "return others(facts)")
         return frozenset(required)
 
-    def write(self, ways: Sequence[_Way], known: _Known, deep: int, told: str | None = None) -> None:
-        """Write the code that decides between these ways; it always returns. `told` is the fact that was asked last."""
+    def write(self, ways: Sequence[_Way], known: _Known, deep: int) -> None:
+        """Write the code that decides between these ways, all of them open; it always returns."""
         if len(self.lines) > MOST_LINES or deep > _MOST_DEEP:
             raise TooLargeError
-        left = self.left(ways, known, told)
-        if not left or not left[0].literals:
-            self.line(deep, f"return r{left[0].row}" if left else "return None")
+        if not ways or not ways[0].literals:
+            self.line(deep, f"return r{ways[0].row}" if ways else "return None")
             return
-        literal = self.next(left)
-        if literal.test.fact not in known.read:
-            self.line(deep, self.reading(literal.test.fact))
-            known = known._replace(read=known.read | {literal.test.fact})
+        literal = self.next(ways)
+        fact = literal.test.fact
+        if fact not in known.read:
+            self.line(deep, self.reading(fact))
+            known = known._replace(read=known.read | {fact})
         self.line(deep, f"if {self.asked(literal, known)}:")
-        self.write(left, self.after(known, literal, so=True), deep + 1, literal.test.fact)
-        self.write(left, self.after(known, literal, so=False), deep, literal.test.fact)
+        yes, no = self.after(known, literal, so=True), self.after(known, literal, so=False)
+        self.write(self.left(ways, yes, fact), yes, deep + 1)
+        self.write(self.left(ways, no, fact), no, deep)
 
     def line(self, deep: int, text: str) -> None:
         self.lines.append(" " * deep + text)
 
-    def left(self, ways: Iterable[_Way], known: _Known, told: str | None) -> list[_Way]:
-        """Give the ways that are still open, with the literals that are; none after one that is sure.
+    def left(self, ways: Iterable[_Way], known: _Known, fact: str) -> list[_Way]:
+        """Give the ways that are open, with the literals that are; none after one that is sure.
 
-        Where more is known of one fact alone, the literals of the others are as open as they were.
+        Only literals of this fact are looked at: those of others are as open as they were before more was known of it.
         """
         found: list[_Way] = []
         for way in ways:
             still: list[_Literal] = []
             for literal in way.literals:
-                so = self.truth(literal, known) if told in (None, literal.test.fact) else None
+                so = None
+                if literal.test.fact == fact:
+                    so = self.truth(literal, known)
                 if so is False:
                     break
                 if so is None:
