@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.functional import pad
 
 from backends._begin import begin, wants_gradients
+from backends._checks import CallShape
 from backends._flash_backward import check_backward
 from backends._flash_providers import Build
 from backends._lse import heads_first, unseen
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from backends._checks import Bound, CallShape
+    from backends._checks import Bound
     from backends._flash_providers import Origin
-    from backends.interface import Causal, Geometry
+    from backends.interface import Causal, Geometry, Repeated
     from backends.masks import Kind, Mask
     from backends.packing import Ragged
 
@@ -146,6 +148,23 @@ class FlashKernel:
         call, mask = begin(self.bound, q, k, v, mask=mask, causal=causal, lse=True)
         out, lse = self._attended((q, k, v), mask, call, causal, scale, lse=True)
         return out, lse
+
+    def repeated(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        causal: Causal | None,
+        scale: float | None,
+    ) -> Repeated | None:
+        """See `RepeatedKernel.repeated`: the dense function alone, where it is given all queries and keys."""
+        call = CallShape(q.shape[0], q.shape[2], q.shape[1], k.shape[1])
+        blind = causal is not None and call.seq_len_q > call.seq_len_kv
+        trained = q.requires_grad or k.requires_grad or v.requires_grad  # then each call asks whether it is recorded
+        if 0 in call or blind or trained or not (scale is None or scale > 0):
+            return None
+        return partial(self.build.dense, scale=scale, causal=causal is not None)
 
     def _attended(
         self,

@@ -16,10 +16,11 @@ BYTES_READ = 16
 def is_aligned(tensor: Tensor) -> bool:
     """Whether every row begins where a whole vector can be read; a dimension that is expanded has one row."""
     step = BYTES_READ // tensor.element_size()
-    rows = all(stride % step == 0 for stride in tensor.stride()[:-1])
-    if torch.compiler.is_compiling():  # no address is known there; the compiler copies inputs that are not aligned
-        return rows
-    return rows and tensor.data_ptr() % BYTES_READ == 0
+    for stride in tensor.stride()[:-1]:
+        if stride % step:
+            return False
+    # No address is known in traced code; the compiler copies inputs that are not aligned.
+    return torch.compiler.is_compiling() or tensor.data_ptr() % BYTES_READ == 0
 
 
 def aligned(tensor: Tensor) -> Tensor:

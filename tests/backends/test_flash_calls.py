@@ -235,3 +235,45 @@ def test_calls_refused(mask: Mask | None, causal: Causal | None, message: str) -
     """What no build honours is named, with what would be."""
     with pytest.raises(CallRefused, match=f"^{re.escape(message)}$"):
         bind("fa2", SIZES)(*SIZES.qkv(), mask=mask, causal=causal)
+
+
+# --- calls like one that was taken ---
+
+
+@pytest.mark.parametrize(
+    ("causal", "scale", "seq_q"),
+    [(None, None, 9), (None, 0.5, 9), ("bottom_right", None, 9), ("top_left", 0.1, 13), ("bottom_right", None, 13)],
+)
+def test_a_repeated_call_is_the_dense_function_alone(causal: Causal | None, scale: float | None, seq_q: int) -> None:
+    """With the arguments of the call that was taken, whatever the tensors hold, however they lie."""
+    recorder, (q, k, v) = Recorder(), replace(SIZES, seq_q=seq_q).qkv()
+    kernel = recorder.kernel
+    kernel(q, k, v, causal=causal, scale=scale)
+    run = kernel.repeated(q, k, v, causal=causal, scale=scale)
+    assert run is not None
+    strided = torch.stack((q, q), dim=-1)[..., 0]
+
+    out = run(strided, k, v)
+
+    assert recorder.called[0] == recorder.called[1]
+    assert torch.equal(out, q)
+
+
+@pytest.mark.parametrize(
+    ("causal", "scale", "seq_q", "trained"),
+    [
+        (None, 0.0, 9, False),
+        (None, -0.5, 9, False),
+        ("bottom_right", None, 15, False),
+        (None, None, 0, False),
+        (None, None, 9, True),
+    ],
+    ids=["scale of zero", "negative scale", "blind queries", "no queries", "gradients"],
+)
+def test_what_is_looked_at_in_every_call_has_no_shorter_way(
+    causal: Causal | None, scale: float | None, seq_q: int, *, trained: bool
+) -> None:
+    """What a scale or blind queries change of a call, and whether it is recorded."""
+    q, k, v = replace(SIZES, seq_q=seq_q).qkv()
+
+    assert Recorder().kernel.repeated(q, k.requires_grad_(trained), v, causal=causal, scale=scale) is None
