@@ -92,15 +92,16 @@ def route_of(processor: Untyped) -> Route:
 
 def _names(function: FunctionType, depth: int) -> Iterator[str]:
     """Name what a function refers to, and what the functions of its own file that it calls refer to."""
-    for name in _code_names(function.__code__):
+    for name in names_in(function.__code__):
         yield name
         called = function.__globals__.get(name)
         if depth and isinstance(called, FunctionType) and called.__module__ == function.__module__:
             yield from _names(called, depth - 1)
 
 
-def _code_names(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
+    """Name what a function's code refers to, with the functions that stand in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _code_names(constant)
+            yield from names_in(constant)
