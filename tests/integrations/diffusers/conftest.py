@@ -58,6 +58,15 @@ def assert_same(got: list[Tensor], wanted: list[Tensor]) -> None:
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-5)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread: for small models more of them cost ten times as long where other tests run beside."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def diffusers() -> ModuleType:
     """Give the library, whose own imports warn of what it uses; skip where it is not installed."""
