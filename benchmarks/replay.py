@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from benchmarks.environment import heading
 from selector import data
-from selector.command.decide import Lines
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
+from selector.lines import Lines
 from selector.ruleset import shipped
 from tests.oracle.situations import situations
 

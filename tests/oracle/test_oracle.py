@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from selector.command.decide import Lines
+from selector.lines import Lines
 from selector.ruleset import shipped
 from tests.oracle.decide import decide
 from tests.oracle.situations import situations

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from selector.command.decide import Lines
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
 from selector.json_lines import Line
+from selector.lines import Lines
 from selector.ruleset import RuleSet, shipped
 from tests.oracle.situations import situations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from selector import prepared
-from selector.command.decide import Lines
+from selector.lines import Lines
 from selector.prepared import Prepared
 from selector.rules.conditions import blame
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value

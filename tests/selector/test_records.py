@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selector.command.decide import Lines
 from selector.config import AttentionSpec
 from selector.decision import Decision, InvalidSelectionError
+from selector.lines import Lines
 from selector.records import DecisionError, Difference, read_decision, replay
 from selector.ruleset import RuleSet, load_rules, shipped
 from selector.structure import schema_faults

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from selector import data, stored_rules
-from selector.command.decide import Lines
+from selector.lines import Lines
 from selector.merged import as_yaml
 from selector.rules import conditions
 from selector.rules.conditions import ALWAYS, Condition, Facts

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from selector.command.decide import Lines
+from selector.lines import Lines
 from selector.probe import Probed
 from selector.rules.nodes import MOST_BYTES
 from selector.ruleset import shipped

@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 
-from selector.command import decide, main
-from selector.command.decide import Lines
+from selector import lines
+from selector.command import main
 from selector.facts import read_machine
 from selector.faults import Fault
+from selector.lines import Lines
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import shipped
 from tests.selector.conftest import CPU, FI, cuda
@@ -62,7 +63,7 @@ def test_answers_do_not_depend_on_what_came_before(monkeypatch: pytest.MonkeyPat
     dice.shuffle(some)
     alone = {raw: Lines(shipped()).answer(raw) for raw in some}
     asked = Lines(shipped())
-    monkeypatch.setattr(decide, "_MOST_KEPT", 3)
+    monkeypatch.setattr(lines, "_MOST_KEPT", 3)
     few = Lines(shipped())
 
     for raw in some:
@@ -93,7 +94,7 @@ def test_a_machine_is_read_once_for_lines_that_follow_each_other(monkeypatch: py
         seen.append(value)
         return read_machine(value, vocabulary, device, path)
 
-    monkeypatch.setattr(decide, "read_machine", read)
+    monkeypatch.setattr(lines, "read_machine", read)
     asked = Lines(shipped())
 
     for facts in (CPU, CPU, cuda("sm_90"), cuda("sm_90"), CPU):

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from selector.command.decide import Lines
 from selector.config import read_config
 from selector.facts import read_machine
 from selector.faults import dotted
+from selector.lines import Lines
 from selector.ruleset import shipped
 from selector.schemas.unsaid import UNSAID
 from selector.structure import schema_faults
