@@ -73,6 +73,9 @@ def _z_image(prompt: str) -> Made:
             dim=256, n_layers=2, n_refiner_layers=1, n_heads=2, n_kv_heads=2, cap_feat_dim=WIDTH
         ),
     )
+    for name, weight in pipeline.transformer.named_parameters():
+        if name.endswith("pad_token"):  # older versions leave in it whatever stood in memory
+            torch.nn.init.normal_(weight, std=0.02)
     texts = {"prompt_embeds": prompt, "negative_prompt_embeds": ""}
     return pipeline, {name: [drawn(text, length(text), WIDTH)] for name, text in texts.items()}
 
