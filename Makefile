@@ -39,16 +39,17 @@ $(VENV)/stamp-torch: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/stamp-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[torch,dev]'
+	$(INSTALL) --editable '.[torch,dev,serve]'
 	@touch $(VENV)/stamp-torch $@
 
 $(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[torch,dev,mutation]'
+	$(INSTALL) --editable '.[torch,dev,serve,mutation]'
 	@touch $(VENV)/stamp-torch $(VENV)/stamp-dev $@
 
 .venv-diffusers/%/stamp: $(DIFFUSERS_TESTS)/%.txt pyproject.toml
 	test -x $(@D)/bin/pip || $(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --constraint $< --editable '.[diffusers]' transformers pytest-cov pytest-xdist
+	$(@D)/bin/python -m pip install --constraint $< --editable '.[diffusers]' transformers pytest-cov pytest-xdist \
+		$(if $(filter newest,$*),cache-dit)
 	@touch $@
 
 demo: $(VENV)/stamp-torch

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from selector.rules.json_text import read_json
-from selector.rules.nodes import MOST_BYTES, MOST_LEVELS
+from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, OF_TEXTS, Bounds
 from selector.rules.problems import Place, Problem, ProblemsError, shown
 
 STANDARD_INPUT = "-"
@@ -67,21 +67,37 @@ def text_of(raw: bytes) -> str:
     return raw.removeprefix(codecs.BOM_UTF8).decode().strip("\r\n")
 
 
-def strict_value(text: str, name: str) -> object:
+def strict_value(text: str, name: str, most: Bounds = OF_TEXTS) -> object:
     """Read a JSON value (RFC 8259: no NaN, no key twice, 64 levels at most). Raises `TextError` with the column.
 
-    The standard library's parser goes first; ours says where it failed, or reads deep texts.
+    The standard library's parser goes first; ours says where it failed, and what is too deep or has too many values.
     """
-    if text.count("{") + text.count("[") <= MOST_LEVELS:
-        inner = text.strip(_SPACE)
-        try:
-            value, end = _scan(inner, 0)
-        except (ValueError, StopIteration):
-            pass  # read again below, which fails with the place
-        else:
-            if end == len(inner):
-                return value
-    return read_json(text, name).plain()
+    inner = text.strip(_SPACE)
+    try:
+        value, end = _scan(inner, 0)
+    except (ValueError, StopIteration, RecursionError):
+        pass  # read again below, which fails with the place
+    else:
+        few = inner.count("{") + inner.count("[") <= MOST_LEVELS and len(inner) <= most.nodes
+        if end == len(inner) and len(inner) <= most.bytes and (few or _is_bounded(value, most.nodes)):
+            return value
+    return read_json(text, name, most).plain()
+
+
+def _is_bounded(value: object, most: int) -> bool:
+    """Whether a value has at most 64 levels, and so many values in all."""
+    here, levels, count = [value], 0, 0
+    while here:
+        levels, count = levels + 1, count + len(here)
+        if levels > MOST_LEVELS or count > most:
+            return False
+        here = [
+            inner
+            for one in here
+            if isinstance(one, (dict, list))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return True
 
 
 class _DuplicateError(ValueError):

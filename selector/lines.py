@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import marshal
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from selector.configuring import Choices, choose, read_policy
@@ -116,6 +116,16 @@ class Lines:
         origins = {**machine[2], "policy": choices.origin}
         inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)
         return resolve(inputs, self.rules)
+
+    def decide_each(self, shared: Mapping[str, object], requests: Iterable[object]) -> Iterator[Decision]:
+        """Decide for each of many requests to which the rest of a line is common; equal ones are decided once."""
+        known: dict[bytes, Decision] = {}
+        for request in requests:
+            key = _told(request)
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self.decide({**shared, "request": request})
+            yield found
 
     def machine(self, given: object) -> _Machine:
         """Read the facts of a line."""

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
+from selector.command import serving_options
 from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
@@ -23,6 +24,7 @@ _COMMANDS = (
     "table",
     "diff",
     "selftest",
+    "serve",
 )
 
 
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         _diff,
         _table,
         _selftest,
+        _serve,
     ):
         add(commands)
     return parser
@@ -329,4 +332,10 @@ def _selftest(commands: _Commands) -> None:
     command.add_argument("--check", action="append", default=[], metavar="NAME", help="several may be given")
     command.add_argument("--device", metavar="cpu|cuda:N", help="where to compute (default: the first GPU, if any)")
     command.add_argument("--format", choices=("text", "json", "markdown"), default="text")
+    _rules(command)
+
+
+def _serve(commands: _Commands) -> None:
+    command = _add(commands, "serve", "Answer over HTTP, with the words of the other commands.", "serve")
+    serving_options.add(command)
     _rules(command)

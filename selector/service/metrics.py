@@ -1,0 +1,67 @@
+"""What `/metrics` tells: requests, decisions, reloads, and the log, for Prometheus."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter as Counts
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+if TYPE_CHECKING:
+    from selector.decision import Decision
+    from selector.reloading import Reload
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Where worker processes share what they count; each of them answers for all then."""
+_PREFIX = "attention_selector_"
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Counts of one service, in a registry of its own."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("requests", "Requests that were answered.", "method", "path", "status")
+        self.decisions = self._counter("decisions", "Decisions that were made.", "backend", "source", "error")
+        self.reloads = self._counter("reloads", "Times that the rules were read again.", "outcome")
+        self.dropped = self._counter("log_dropped", "Decisions that the log could not take.")
+        self.seconds = Histogram(
+            f"{_PREFIX}request_seconds",
+            "Time from a request's head to its answer.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.outdated = Gauge(
+            f"{_PREFIX}rules_outdated",
+            "1 while newer rules are refused.",
+            multiprocess_mode="max",
+            registry=self.registry,
+        )
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"{_PREFIX}{name}", about, labels, registry=self.registry)
+
+    def decided(self, decisions: Iterable[Decision]) -> None:
+        """Count some decisions."""
+        counts = Counts((one.backend, one.source, one.error.code if one.error else None) for one in decisions)
+        for (backend, source, error), count in counts.items():
+            self.decisions.labels(backend or "none", source or "none", error or "none").inc(count)
+
+    def reloaded(self, reload: Reload) -> None:
+        """Count a reload."""
+        self.reloads.labels(reload.outcome).inc()
+        self.outdated.set(reload.outcome == "refused")
+
+    def text(self) -> bytes:
+        """Give all of it as Prometheus reads it, of every worker process where there are several."""
+        if FOLDER_VARIABLE not in os.environ:
+            return generate_latest(self.registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
