@@ -8,7 +8,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -39,15 +39,19 @@ class DecisionLog:
 
     def write(self, decision: Decision) -> None:
         """Write one line, unless the decision has no inputs (what was asked was not valid): it cannot be made again."""
-        if decision.inputs is None:
-            return
-        line = json.dumps(line_of(decision, dt.datetime.now(tz=dt.UTC)), allow_nan=False)
-        with self._lock:
-            try:
-                self._append(line.encode() + b"\n")
-            except OSError as error:
-                self.dropped += 1
-                self.last_error = error
+        if decision.inputs is not None:
+            self.write_lines([line_of(decision, dt.datetime.now(tz=dt.UTC))])
+
+    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
+        """Write lines that were made already."""
+        for line in lines:
+            text = json.dumps(line, allow_nan=False)
+            with self._lock:
+                try:
+                    self._append(text.encode() + b"\n")
+                except OSError as error:
+                    self.dropped += 1
+                    self.last_error = error
 
     def _append(self, line: bytes) -> None:
         if self._file is None:
