@@ -1,4 +1,5 @@
 # make demo     set up, then show decisions and compute attention on this machine
+# make serve    set up, then answer over HTTP with the shipped rules, at http://127.0.0.1:8320
 # make test     set up, then every check that CI makes
 # make full     the same, with the slow tests too
 # make integrations  the tests with the oldest and the newest diffusers that are supported, each in an environment of its own
@@ -10,6 +11,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?= -n auto
 MUTMUT_ARGS ?=
+SERVE_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +26,7 @@ BRANCHES := 95
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test full checks lint types imports generated unit unit-full integrations integrations-full coverage generate mutation clean
+.PHONY: help demo serve test full checks lint types imports generated unit unit-full integrations integrations-full coverage generate mutation clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -38,13 +40,17 @@ $(VENV)/stamp-torch: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[torch]'
 	@touch $@
 
+$(VENV)/stamp-serve: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[serve]'
+	@touch $@
+
 $(VENV)/stamp-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[torch,dev,serve]'
-	@touch $(VENV)/stamp-torch $@
+	@touch $(VENV)/stamp-torch $(VENV)/stamp-serve $@
 
 $(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[torch,dev,serve,mutation]'
-	@touch $(VENV)/stamp-torch $(VENV)/stamp-dev $@
+	@touch $(VENV)/stamp-torch $(VENV)/stamp-serve $(VENV)/stamp-dev $@
 
 .venv-diffusers/%/stamp: $(DIFFUSERS_TESTS)/%.txt pyproject.toml
 	test -x $(@D)/bin/pip || $(PYTHON) -m venv $(@D)
@@ -54,6 +60,9 @@ $(VENV)/stamp-mutation: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/stamp-torch
 	$(BIN)/python -m selector.demo
+
+serve: $(VENV)/stamp-serve
+	$(BIN)/attention-selector serve $(SERVE_ARGS)
 
 test: checks unit integrations coverage
 
