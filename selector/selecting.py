@@ -22,7 +22,7 @@ from selector.serving import Given, Serving, Sourced
 if TYPE_CHECKING:
     from selector.config import AttentionConfig
     from selector.configuring import Choices
-    from selector.decision_log import DecisionLog
+    from selector.decision_logs import Log
 
 RULES_VARIABLE = "ATTENTION_SELECTOR_RULES"
 Rules = RuleSet | str | Path | Sequence[str | Path] | None
@@ -36,8 +36,9 @@ class Selector:
     importing a kernel); `device` picks one of several GPUs. `config` is an `AttentionConfig`, a mapping, or a file;
     `backend` the shorthand for its default. `policy` is ``fallback`` or ``strict``. `environment` is where
     ``DIFFUSION_ATTENTION_BACKEND`` and ``ATTENTION_SELECTOR_POLICY`` are looked up (default: the process's). `log`
-    takes every decision. `first_use_check` says whether a kernel gets a small check before its first call, which it
-    must pass to run: always, never, or (None) where it is unverified or comes from another distribution.
+    takes every decision: a log, or the path of one (`decision_logs.log_at`). `first_use_check` says whether a kernel
+    gets a small check before its first call, which it must pass to run: always, never, or (None) where it is
+    unverified or comes from another distribution.
 
     Raises `TableError`, `FactsError` or `ConfigError` with every problem at once. Threads may share a selector; what it
     serves changes by `reload`, `switch` and `drop` alone, and then as a whole.
@@ -53,19 +54,19 @@ class Selector:
         backend: str | None = None,
         policy: str | None = None,
         environment: Mapping[str, str] | None = None,
-        log: DecisionLog | None = None,
+        log: Log | str | Path | None = None,
         first_use_check: bool | None = None,
     ) -> None:
         """Read and check everything, so that `select` has only the tables left to walk."""
         env = dict(os.environ if environment is None else environment)
         self.folders = None if isinstance(rules, RuleSet) else folders_from(rules, env)
-        self.log = log
         self.shadow: Shadow | None = None
         self._given = Given(facts, device, config, backend, policy, env, first_use_check)
         self._reloading = threading.RLock()
         self.epoch = 0  # counts what has been served, so that compiled code can tell that it is outdated
         self.serving = self._given.serve(rules_from(rules, env))
         self.chooser: object = None  # what `selector.dispatch` chooses with for compiled code
+        self.log = _opened(log) if isinstance(log, str | Path) else log  # the last, as all the rest may be refused
 
     def prepare(self, make: Callable[[Selector], object]) -> bool:
         """Make what compiled code chooses with; traced code runs this and does not trace it."""
@@ -224,6 +225,12 @@ class Selector:
         """Take what was copied, with a lock of its own."""
         self.__dict__.update(state)
         self._reloading = threading.RLock()
+
+
+def _opened(path: str | Path) -> Log:
+    from selector.decision_logs import log_at  # only where something is logged
+
+    return log_at(path)
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from selector.command import given
-from selector.decision_log import DecisionLog
+from selector.decision_logs import Log, log_at
 from selector.json_lines import STANDARD_INPUT, lines_of, opened
 from selector.lines import Lines
 from selector.rules.problems import Place, Problem, ProblemsError, shown
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
             if options.file == STANDARD_INPUT:
                 sys.stdout.flush()
     if log is not None and log.dropped:
-        raise _unlogged(log)
+        raise _unlogged(log, options.log)
     return 0
 
 
@@ -47,16 +47,21 @@ def _seldom_collecting() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _log(name: str) -> DecisionLog:
+def _log(name: str) -> Log:
     try:
-        return DecisionLog(name)
+        return log_at(name)
+    except ProblemsError:
+        raise
     except (OSError, ValueError) as error:
-        said = (getattr(error, "strerror", None) or str(error)).lower()
-        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {said}")
+        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {_said(error)}")
         raise ProblemsError([problem]) from error
 
 
-def _unlogged(log: DecisionLog) -> ProblemsError:
-    said = str(log.last_error.strerror).lower() if log.last_error else "for no known reason"
+def _unlogged(log: Log, name: str) -> ProblemsError:
+    said = _said(log.last_error) if log.last_error else "for no known reason"
     message = f"{log.dropped} decisions could not be written to the log: {said}"
-    return ProblemsError([Problem(Place(shown(str(log.path), 4096)), "unwritable", message)])
+    return ProblemsError([Problem(Place(shown(name, 4096)), "unwritable", message)])
+
+
+def _said(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()

@@ -144,7 +144,7 @@ def test_a_decision_without_inputs_has_no_line(tmp_path: Path) -> None:
 def test_a_selector_writes_through_it(tmp_path: Path) -> None:
     """As to any other log."""
     with QueuedLog(SqliteLog(tmp_path / "log.sqlite")) as log:
-        Selector(facts=CPU, log=log).decide("self", head_dim=128)  # type: ignore[arg-type]  # until it says so
+        Selector(facts=CPU, log=log).decide("self", head_dim=128)
 
     assert [row["backend"] for row in rows(tmp_path / "log.sqlite")] == ["TORCH_SDPA"]
 
