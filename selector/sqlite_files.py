@@ -89,7 +89,8 @@ def opened_to_read(name: str) -> sqlite3.Connection:
             _is_log(connection, path, new=False)
         except sqlite3.Error as error:
             connection.close()
-            if mode == "immutable=1" or "unable to open" not in str(error) or _newer_beside(path):
+            alone = any(word in str(error) for word in ("unable to open", "readonly")) and not _newer_beside(path)
+            if mode == "immutable=1" or not alone:
                 raise unreadable(path, error) from error
         except ProblemsError:
             connection.close()

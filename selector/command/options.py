@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from selector.command import serving_options
+from selector.command import log_options, serving_options
 from selector.rules.problems import nearest, shown
 
 CONFIG_FLAG = "--diffusion-attention-config"
@@ -14,6 +14,7 @@ _COMMANDS = (
     "decide",
     "explain",
     "facts",
+    "log",
     "replay",
     "test",
     "validate",
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         _decide,
         _explain,
         _facts,
+        _log,
         _replay,
         _test,
         _validate,
@@ -217,6 +219,11 @@ def _facts(commands: _Commands) -> None:
     )
     command.add_argument("--format", choices=("yaml", "json"), default="yaml")
     _rules(command)
+
+
+def _log(commands: _Commands) -> None:
+    command = _add(commands, "log", "Tell which decisions a log holds, or how many of each kind.", "log")
+    log_options.add(command)
 
 
 def _replay(commands: _Commands) -> None:

@@ -21,6 +21,7 @@ COMMANDS = (
     "facts",
     "init",
     "lint",
+    "log",
     "replay",
     "rules",
     "schema",
