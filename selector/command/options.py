@@ -163,7 +163,7 @@ def _decide(commands: _Commands) -> None:
     command.add_argument(
         "--device", type=int, default=0, metavar="N", help="GPU to decide for where facts list several"
     )
-    command.add_argument("--log", metavar="FILE", help="append each decision to this log, which `replay` reads")
+    command.add_argument("--log", metavar="FILE", help="add each decision to this log, which `log` and `replay` read")
     _rules(command)
 
 
@@ -230,7 +230,7 @@ def _replay(commands: _Commands) -> None:
     command = _add(
         commands, "replay", "Say which decisions of a log other rules would change, and by which row.", "replay"
     )
-    command.add_argument("log", metavar="LOG", help="decision log to read; - is standard input")
+    command.add_argument("log", metavar="LOG", help="decision log to read, SQLite or JSON lines; - is standard input")
     command.add_argument("--format", choices=("text", "json"), default="text")
     command.add_argument(
         "--processes", type=int, metavar="N", help="processes that decide (default: one for each core)"

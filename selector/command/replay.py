@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from selector.command.options import UsageError
-from selector.json_lines import STANDARD_INPUT, lines_of, opened
+from selector.json_lines import STANDARD_INPUT
+from selector.log_files import lines_in
 from selector.replaying import Change, Damage, Replayed, Work, replayed
 from selector.rules.problems import ProblemsError, shown
 from selector.selecting import rules_from
@@ -31,8 +32,8 @@ def run(options: argparse.Namespace) -> int:
     source = None if options.rules is None else tuple(options.rules)
     write, close = _FORMATS[options.format]
     summary = Summary()
-    with opened(options.log) as stream:
-        for some in replayed(lines_of(stream, name), Work(name, source, rules.digest), rules, processes):
+    with lines_in(options.log, name) as lines:
+        for some in replayed(lines, Work(name, source, rules.digest), rules, processes):
             summary.add(some)
             for one in some.told:
                 _complain(one) if isinstance(one, Damage) else sys.stdout.write(write(one, name))

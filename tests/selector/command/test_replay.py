@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import pytest
 
 from selector.command.replay import Summary
 from selector.replaying import Change, Damage, Replayed
+from selector.sqlite_log import SqliteLog
 from tests.selector.command.runs import ask, assert_bad_input, environment, process
 from tests.selector.conftest import CPU, FA2, cuda, decide, overlay
 from tests.selector.logged_lines import ROW, decisions, value, write
@@ -153,6 +156,45 @@ def test_many_lines_are_replayed_by_processes(tmp_path: Path, edited: str) -> No
     assert one.out == two.out
     assert (one.status, one.err) == (two.status, two.err) == (1, "")
     assert len(one.out.splitlines()) > 10
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_an_sqlite_log_is_replayed_as_the_same_lines(tmp_path: Path, edited: str, count: str) -> None:
+    """In the same order, with the number of its row for the line's, by one process and by several."""
+    made = list(decisions(9, 2500))
+    text = write(tmp_path / "log", made)
+    with SqliteLog(tmp_path / "log.sqlite") as log:
+        for one in made:
+            log.write(one)
+
+    first, other = (process("replay", str(path), "--rules", edited, "--processes", count) for path in (text, log.path))
+
+    assert first.out.replace(f"{text}:", f"{log.path}:") == other.out
+    assert (first.status, first.err) == (other.status, other.err) == (1, "")
+
+
+def test_rows_of_an_sqlite_log_that_are_damaged(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Told by their number, and the rest is replayed."""
+    with SqliteLog(tmp_path / "log.sqlite") as made:
+        made.write_lines(json.loads(line) for line in log.read_bytes().splitlines())
+    with contextlib.closing(sqlite3.connect(made.path)) as connection, connection:
+        connection.execute("UPDATE decisions SET line = '{}}' WHERE id = 2")
+        connection.execute("DELETE FROM decisions WHERE id = 1")
+
+    ran = ask(capsys, "replay", str(made.path))
+
+    assert (ran.status, ran.out) == (2, "3 lines: 2 unchanged, 0 changed, 1 damaged\n")
+    assert ran.err == f"{made.path}:2:3: json-syntax: wanted the end of the text after the value\n"
+
+
+def test_an_sqlite_file_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2; whatever its name is."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "users")) as connection:
+        connection.execute("CREATE TABLE users (name)")
+
+    assert ask(capsys, "replay", str(tmp_path / "users")) == (
+        2, "", f"{tmp_path}/users: not-a-log: wanted a decision log, got an SQLite file of something else\n",
+    )  # fmt: skip
 
 
 # --- what is wrong ---
