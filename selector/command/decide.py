@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from selector.command import given
-from selector.decision_logs import Log, log_at
+from selector.decision_logs import Log
 from selector.json_lines import STANDARD_INPUT, lines_of, opened
 from selector.lines import Lines
 from selector.rules.problems import Place, Problem, ProblemsError, shown
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     rules = given.rules(options)
     with contextlib.ExitStack() as open_files:
         open_files.enter_context(_seldom_collecting())
-        log = None if options.log is None else open_files.enter_context(_log(options.log))
+        log = None if options.log is None else open_files.enter_context(given.log(options.log))
         lines = Lines(rules, options.device, trace=options.trace, log=log)
         stream = open_files.enter_context(opened(options.file))
         for line in lines_of(stream, options.file):
@@ -47,21 +47,7 @@ def _seldom_collecting() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _log(name: str) -> Log:
-    try:
-        return log_at(name)
-    except ProblemsError:
-        raise
-    except (OSError, ValueError) as error:
-        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {_said(error)}")
-        raise ProblemsError([problem]) from error
-
-
 def _unlogged(log: Log, name: str) -> ProblemsError:
-    said = _said(log.last_error) if log.last_error else "for no known reason"
+    said = given.said(log.last_error) if log.last_error else "for no known reason"
     message = f"{log.dropped} decisions could not be written to the log: {said}"
     return ProblemsError([Problem(Place(shown(name, 4096)), "unwritable", message)])
-
-
-def _said(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()

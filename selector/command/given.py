@@ -1,13 +1,18 @@
-"""The rules that a command line asks for."""
+"""The rules and the log that a command line asks for."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
+from selector.rules.problems import Place, Problem, ProblemsError, shown
 from selector.ruleset import RuleSet
 from selector.selecting import rules_from
+
+if TYPE_CHECKING:
+    from selector.decision_logs import Log
 
 
 def rules(options: argparse.Namespace) -> RuleSet:
@@ -16,3 +21,21 @@ def rules(options: argparse.Namespace) -> RuleSet:
     for notice in found.notices:
         sys.stderr.write(f"warning: {notice}\n")
     return found
+
+
+def log(name: str) -> Log:
+    """Open a log of decisions. Raises `ProblemsError` where it cannot be written."""
+    from selector.decision_logs import log_at  # only where a log is kept
+
+    try:
+        return log_at(name)
+    except ProblemsError:
+        raise
+    except (OSError, ValueError) as error:
+        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {said(error)}")
+        raise ProblemsError([problem]) from error
+
+
+def said(error: Exception) -> str:
+    """Give what an error says, in small letters."""
+    return (getattr(error, "strerror", None) or str(error)).lower()

@@ -24,14 +24,15 @@ _HEADINGS = (
 def run(options: argparse.Namespace) -> int:
     """Write what became of each check.
 
-    The status is 1 when one failed or a backend could not be bound at all, 3 when the named backend cannot run here.
+    The status is 1 when one failed or a backend could not be bound at all, 3 when what is named cannot run here.
     """
     asked = Asked(options.backend, options.provider, options.head_dim, options.dtype, options.check, options.device)
     found = selftest(given.rules(options), asked)
     sys.stdout.write(_FORMATS[options.format](found))
     if not found.good:
         return FAILED
-    return REFUSED if options.backend is not None and not found.tested else PASSED
+    named = options.backend is not None or options.provider is not None
+    return REFUSED if named and not found.tested else PASSED
 
 
 class _Key(NamedTuple):

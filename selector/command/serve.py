@@ -25,6 +25,9 @@ def run(options: argparse.Namespace) -> int:
     from selector.service.running import run as serve
     from selector.service.settings import Settings
 
+    if options.log is not None:
+        with given.log(options.log):
+            pass  # what keeps it from being written is told here, and not by a worker
     settings = Settings(
         folders=folders_from(options.rules, os.environ),
         watch=options.watch,

@@ -317,6 +317,19 @@ def test_all_that_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--provider", "fa3"], ["--backend", "FLASH_ATTN"], ["--backend", "FLASH_ATTN", "--provider", "fa2"]]
+)
+def test_what_is_named_and_cannot_run_here_is_status_3(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its backend or by its build; on a machine without a GPU."""
+    ran = ask(capsys, "selftest", *arguments)
+
+    assert ran.status == 3
+    assert "FLASH_ATTN is not usable" in ran.out
+
+
 def test_without_torch_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 2, and how to get it."""
     monkeypatch.setitem(sys.modules, "torch", None)
