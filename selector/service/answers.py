@@ -16,7 +16,7 @@ from selector.proposed import UNNAMED, overlaid
 from selector.rendering import differences
 from selector.rendering.whatif import what_if
 from selector.rendering.whynot import why_not
-from selector.rule_files import FILES
+from selector.rule_files import FILES, TABLES
 from selector.rules.problems import FactsError, Place, Problem, ProblemsError, nearest
 from selector.rules.text import parsed
 from selector.ruleset import RuleSet
@@ -204,8 +204,10 @@ def rule_set(rules: RuleSet) -> dict[str, object]:
 
 
 def _table(rules: RuleSet, name: str) -> dict[str, object]:
+    """Give a table without its name; one of the user's own says that it is new, without which it would not load."""
     content = rules.content[name].plain()
-    return {key: value for key, value in content.items() if key != "table"} if isinstance(content, dict) else {}
+    own = {} if name in TABLES else {"new": True}
+    return own | {key: value for key, value in content.items() if key != "table"} if isinstance(content, dict) else {}
 
 
 def one_of_rules(rules: RuleSet, name: str) -> object:
