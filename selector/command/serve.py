@@ -12,7 +12,7 @@ from selector.command.options import UsageError
 from selector.rules.problems import Place, Problem, ProblemsError, shown
 from selector.selecting import folders_from
 
-_PACKAGES = ("fastapi", "prometheus_client", "uvicorn", "watchfiles")
+_PACKAGES = ("fastapi", "httptools", "prometheus_client", "uvicorn", "watchfiles")
 _MOST_PORT = 65_535
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import uvicorn
 
 from selector.service.app import SETTINGS_VARIABLE
 from selector.service.metrics import FOLDER_VARIABLE
+from selector.service.protocol import Protocol
 from selector.service.settings import Settings
 
 _DRAIN_SECONDS = 10
@@ -38,6 +41,8 @@ def run(settings: Settings, listening: Listening) -> None:
             folder = tempfile.TemporaryDirectory(prefix="attention-selector-", ignore_cleanup_errors=True)
             variables[FOLDER_VARIABLE] = kept.enter_context(folder)
         kept.enter_context(_set(variables))
+        kept.enter_context(_ended_well())
+        _open_many_files()
         uvicorn.run(
             "selector.service.app:from_environment",
             factory=True,
@@ -49,10 +54,35 @@ def run(settings: Settings, listening: Listening) -> None:
             ssl_keyfile=listening.tls_key,
             server_header=False,
             proxy_headers=False,
+            http=Protocol,
             ws="none",
             lifespan="on",
             timeout_graceful_shutdown=_DRAIN_SECONDS,
         )
+
+
+@contextlib.contextmanager
+def _ended_well() -> Iterator[None]:
+    """Let SIGTERM be a way to end well: uvicorn answers what is under way, and then asks for the signal once more."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _open_many_files() -> None:
+    """Take as many open connections as the system allows: what most begin with are 1,024."""
+    if importlib.util.find_spec("resource") is not None:  # not on Windows, which has no such limit
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager
