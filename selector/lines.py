@@ -160,23 +160,22 @@ class Lines:
         return *read_machine(facts, self.rules.vocabulary, self.device, ("facts",)), origins
 
 
-class _Parsed(NamedTuple):
-    given: Mapping[str, object]
-    faults: list[Fault]
+_Parsed = tuple[Mapping[str, object], list[Fault]]
+"""What a line holds, and what is wrong with it."""
 
 
 def _parse(raw: bytes | None) -> _Parsed:
     """Read one line as a JSON object; what is wrong with it comes as a fault with its column."""
     if raw is None:
-        return _Parsed({}, [Fault((), "too-large", f"the line is too long: wanted at most {MOST_BYTES} bytes")])
+        return {}, [Fault((), "too-large", f"the line is too long: wanted at most {MOST_BYTES} bytes")]
     try:
         value = strict_value(text_of(raw), "line")
     except UnicodeDecodeError as error:
         message = f"wanted UTF-8, got byte 0x{raw[error.start]:02x} at column {error.start + 1}"
-        return _Parsed({}, [Fault((), "not-utf-8", message)])
+        return {}, [Fault((), "not-utf-8", message)]
     except TextError as error:
-        return _Parsed(_guess(raw), [_text_fault(error)])
-    return _Parsed(value, []) if isinstance(value, dict) else _Parsed({}, [wrong_type((), "a JSON object", value)])
+        return _guess(raw), [_text_fault(error)]
+    return (value, []) if isinstance(value, dict) else ({}, [wrong_type((), "a JSON object", value)])
 
 
 def _guess(raw: bytes) -> Mapping[str, object]:

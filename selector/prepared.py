@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from selector.facts import derive
 from selector.rules.conditions import ALWAYS, UNKNOWN, Both, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
@@ -83,8 +84,10 @@ class Prepared:
         self._unmet: dict[object, tuple[str, ...]] = {}
         self._standing = _Holding(rules.warnings)
         self._unverified = {name: _Holding(one.unverified) for name, one in rules.backends.items()}
-        self.unconfigured: Facts = dict(self._find_unconfigured())
-        """The facts that stand for a config without blocks."""
+        self.unconfigured: Facts = derive(dict(self._find_unconfigured()), rules.vocabulary)
+        """The facts that stand for a config without blocks, with those that follow from them."""
+        self.apart = self._configured_apart()
+        """Whether no fact follows from one of the config and another one."""
         called = {fact.name for fact in rules.vocabulary.group.get("call", ())}
         self.required_of_calls = tuple(name for name in rules.table("call").requires if name in called)
 
@@ -152,6 +155,10 @@ class Prepared:
         return Both(tuple(part for part in parts if not any(test.fact in self._versions for test in tests(part))))
 
     # --- the config ---
+
+    def _configured_apart(self) -> bool:
+        config = {fact.name for fact in self._rules.vocabulary.group.get("config", ())}
+        return all((one.first in config) == (one.second in config) for one in self._rules.vocabulary.derived)
 
     def _find_unconfigured(self) -> Iterator[tuple[str, Value]]:
         for fact in self._rules.vocabulary.group.get("config", ()):

@@ -230,12 +230,18 @@ class _Resolution:
         self.source = name  # type: ignore[assignment]
 
     def select(self) -> None:
-        self.facts |= self.spec_facts()
-        derive(self.facts, self.rules.vocabulary)
+        self.configure()
         if self.spec is not None and self.spec.backend is not None:
             self.explicit(self.spec.backend)
         else:
             self.default(())
+
+    def configure(self) -> None:
+        """Add the facts of the chosen entry, and what follows from them."""
+        prepared, found = self.rules.prepared, self.spec_facts()
+        self.facts |= found
+        if found is not prepared.unconfigured or not prepared.apart:
+            derive(self.facts, self.rules.vocabulary)
 
     def spec_facts(self) -> Mapping[str, Value]:
         """Give the facts that the chosen entry's blocks stand for; a field that is not written is null."""
@@ -288,8 +294,7 @@ class _Resolution:
                 f"{backend} does not read {listing([*blocks])}, which the config gives to {self.spec.backend}"
             )
         self.spec = self.spec.model_copy(update={"backend": backend, **dict.fromkeys(blocks)})
-        self.facts |= self.spec_facts()
-        derive(self.facts, self.rules.vocabulary)
+        self.configure()
 
     def substitution_allowed(self, row: Row) -> None:
         """Warn of a substitution, or refuse it where the policy is strict and the choice the user's."""

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from selector.command import given
 from selector.decision_logs import Log
@@ -15,6 +15,8 @@ from selector.lines import Lines
 from selector.rules.problems import Place, Problem, ProblemsError, shown
 
 _THRESHOLDS = (20_000, 20, 20)
+_TOGETHER = 32
+"""How many answers are written at a time."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,13 +27,39 @@ def run(options: argparse.Namespace) -> int:
         log = None if options.log is None else open_files.enter_context(given.log(options.log))
         lines = Lines(rules, options.device, trace=options.trace, log=log)
         stream = open_files.enter_context(opened(options.file))
+        # Somebody may wait for the answer to one line before writing the next.
+        write = _write_at_once if options.file == STANDARD_INPUT else open_files.enter_context(_written_together())
         for line in lines_of(stream, options.file):
-            sys.stdout.write(lines.answer(line.raw) + "\n")
-            if options.file == STANDARD_INPUT:
-                sys.stdout.flush()
+            write(lines.answer(line.raw))
     if log is not None and log.dropped:
         raise _unlogged(log, options.log)
     return 0
+
+
+def _write_at_once(answer: str) -> None:
+    sys.stdout.write(answer + "\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _written_together() -> Iterator[Callable[[str], None]]:
+    """Give what writes answers, several at a time, for a write costs more than what it writes; the last at the end."""
+    waiting: list[str] = []
+
+    def write(answer: str) -> None:
+        waiting.append(answer)
+        if len(waiting) >= _TOGETHER:
+            let_go()
+
+    def let_go() -> None:
+        some = "\n".join([*waiting, ""])
+        waiting.clear()
+        sys.stdout.write(some)
+
+    try:
+        yield write
+    finally:
+        let_go()
 
 
 @contextlib.contextmanager

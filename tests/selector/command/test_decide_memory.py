@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import BinaryIO
 
 import pytest
 
 from selector import lines
-from selector.command import main
+from selector.command import decide, main
 from selector.facts import read_machine
 from selector.faults import Fault
+from selector.json_lines import Line, lines_of
 from selector.lines import Lines
+from selector.rules.problems import Place, Problem, ProblemsError
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import shipped
 from tests.selector.conftest import CPU, FI, cuda
@@ -112,3 +116,28 @@ def test_garbage_is_collected_as_before(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert (gc.get_threshold(), gc.isenabled(), gc.get_freeze_count()) == (*before, 0)
     assert "TORCH_SDPA" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
+def test_answers_are_written_whatever_ends_the_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """All that were made, in their order, though several are written at a time."""
+    (tmp_path / "lines").write_text(
+        "".join(f'{{"id": {at}, "facts": {{}}}}\n' for at in range(count)), encoding="utf-8"
+    )
+    asked = [str(tmp_path / "lines")]
+    assert main(["decide", *asked]) == 0
+    whole = capsys.readouterr().out
+
+    def broken(stream: BinaryIO, name: str) -> Iterator[Line]:
+        yield from lines_of(stream, name)
+        raise ProblemsError([Problem(Place(name), "unreadable", "cannot read the file: input/output error")])
+
+    monkeypatch.setattr(decide, "lines_of", broken)
+    assert main(["decide", *asked]) == 2
+
+    ended = capsys.readouterr()
+    assert ended.out == whole
+    assert [json.loads(line)["id"] for line in whole.splitlines()] == list(range(count))
+    assert "input/output error" in ended.err
