@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and how long one may read nothing of its answer."""
 MOST_HEAD = 64 << 10
-"""How many bytes a head may have."""
+"""How many bytes a head may have, beside what it begins in."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -26,7 +26,7 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *given: Any, **more: Any) -> None:  # noqa: ANN401 - whatever uvicorn gives
         """Begin with the head of the first request."""
         super().__init__(*given, **more)
-        self._in_head, self._size = True, 0
+        self._in_head, self._size = False, 0
         self._late: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
 
@@ -38,10 +38,11 @@ class Protocol(HttpToolsProtocol):
         self._late = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what ends no head is counted, and waited for."""
+        """Read on; what ends no head is counted, and waited for. What a head begins in may hold a body before it."""
+        began_before = self._in_head
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
-            self._size += len(data)
+            self._size += len(data) if began_before else 0
             if self._size > MOST_HEAD:
                 self._refuse(problem(431, "head-too-large", f"wanted a head of at most {MOST_HEAD} bytes, got more"))
             elif self._late is None:
@@ -49,14 +50,14 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Hand the request over."""
-        self._in_head, self._size = False, 0
+        self._in_head = False
         self._cancel()
         super().on_headers_complete()
 
-    def on_message_complete(self) -> None:
-        """Wait for the next one."""
-        super().on_message_complete()
-        self._in_head = True
+    def on_message_begin(self) -> None:
+        """Begin with a head."""
+        super().on_message_begin()
+        self._in_head, self._size = True, 0
 
     def _too_slow(self) -> None:
         self._late = None

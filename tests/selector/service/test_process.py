@@ -351,7 +351,7 @@ def test_a_head_without_end_is_refused(start: Start) -> None:
     service = start("--no-watch")
     with service.connect() as sock:
         with contextlib.suppress(OSError):
-            sock.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 300_000)
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 1_000_000)
 
         with contextlib.suppress(ConnectionError):
             told = read(sock)
@@ -425,6 +425,10 @@ def test_a_conversation_goes_on_over_one_connection(start: Start) -> None:
         text = b""
         while text.count(b'"outdated": null}') < 3:
             text += sock.recv(65_536)
+        large = json.dumps({"facts": CPU, "requests": [{"head_dim": at} for at in range(1, 9_000)]}).encode()
+        for _ in range(2):
+            sock.sendall(HEAD % len(large) + large)
+            assert b" 200 OK" in read(sock)
         sock.sendall(b"nonsense\r\n\r\n")
         assert read(sock).startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert sock.recv(1) == b""
