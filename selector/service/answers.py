@@ -117,9 +117,13 @@ def _why_not(decision: Decision, backend: str, *, any_fact: bool) -> dict[str, o
 
 
 def validated(given: Given, now: Now) -> dict[str, object]:
-    """Check a config, facts or rules, or several of them; each is a text, in which every problem has its place."""
+    """Check a config, facts or rules, or several of them; each is a text, in which every problem has its place.
+
+    `parsed` holds what the texts of facts and config that are valid say, as data, where there are such.
+    """
     fields(given, {"rules": None, "config": None, "facts": None})
     problems: list[Problem] = []
+    values: dict[str, object] = {}
     rules = now.rules
     try:
         if given.get("rules") is not None:
@@ -129,10 +133,13 @@ def validated(given: Given, now: Now) -> dict[str, object]:
     for name, check in (("facts", _facts_of), ("config", _config_of)):
         try:
             if given.get(name) is not None:
-                check(*_text(given[name], name), rules)
+                text = _text(given[name], name)
+                check(*text, rules)
+                values[name] = text[1].plain()
         except ProblemsError as error:
             problems += error.problems
-    return {"valid": not problems, "problems": [told(one) for one in problems], "digest": rules.digest}
+    found = {"valid": not problems, "problems": [told(one) for one in problems], "digest": rules.digest}
+    return {**found, "parsed": values} if values else found
 
 
 def _text(value: object, name: str) -> tuple[str, Node]:

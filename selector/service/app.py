@@ -22,7 +22,7 @@ from selector.json_lines import writer
 from selector.lines import KEYS
 from selector.merged import as_yaml
 from selector.rules.problems import nearest
-from selector.service import answers, bodies, openapi
+from selector.service import answers, bodies, describing, openapi, pages
 from selector.service.limits import Limits
 from selector.service.metrics import Metrics
 from selector.service.problems import ServiceError, problem
@@ -31,11 +31,13 @@ from selector.service.settings import Settings
 
 if TYPE_CHECKING:
     from selector.decision import Decision
-    from selector.lines import Log
+    from selector.queued_log import QueuedLog
     from selector.reloading import Reload
 
 SETTINGS_VARIABLE = "ATTENTION_SELECTOR_SERVE"
 TOKEN_VARIABLE = "ATTENTION_SELECTOR_TOKEN"  # noqa: S105 - the name of a variable
+_MOST_QUEUED = 20_000
+"""How many decisions may wait to be written: two batches of the largest size."""
 _MOST_AT_WORK = 2
 """How many explanations and comparisons are made at a time: each keeps a processor busy."""
 _written = writer()
@@ -81,24 +83,25 @@ class _Service:
 
     def __init__(self, settings: Settings, metrics: Metrics, served: Served) -> None:
         self.settings, self.metrics, self.served = settings, metrics, served
-        self.log: Log | None = None
+        self.log: QueuedLog | None = None
         self.at_work = asyncio.Semaphore(_MOST_AT_WORK)
 
     def begin(self) -> None:
         """Open the log, and watch the rules."""
         if self.settings.log is not None:
-            from selector.decision_log import DecisionLog
+            from selector.decision_logs import log_at
+            from selector.queued_log import QueuedLog
 
-            self.log = DecisionLog(self.settings.log)
+            self.log = QueuedLog(log_at(self.settings.log), _MOST_QUEUED)
+            self.metrics.watch_log(self.log)
         if self.settings.watch:
             self.served.watch()
 
     def end(self) -> None:
         """Write what is left of the log, and watch no more."""
         self.served.close()
-        close = getattr(self.log, "close", None)
-        if close is not None:
-            close()
+        if self.log is not None:
+            self.log.close()
 
     def route(self, app: FastAPI) -> None:
         """Add every endpoint, and what answers where none does."""
@@ -113,10 +116,14 @@ class _Service:
             ("GET", "/v1/schemas", self.schemas),
             ("GET", "/v1/schemas/{name}", self.schema),
             ("GET", "/v1/backends", self.backends),
+            ("GET", "/v1/machines", self.machines),
             ("GET", "/healthz", self.healthy),
             ("GET", "/readyz", self.ready),
             ("GET", "/metrics", self.measured),
             ("GET", "/openapi.json", self.described),
+            ("GET", "/docs", self.documented),
+            ("GET", "/", pages.home),
+            ("GET", "/page/{name}", pages.file),
         ):
             app.add_api_route(path, endpoint, methods=[method], include_in_schema=False)
         app.add_exception_handler(ServiceError, _refused)
@@ -217,6 +224,10 @@ class _Service:
         rules = self.served.now().rules
         return _json({"digest": rules.digest, "backends": answers.backends(rules)})
 
+    async def machines(self) -> Response:
+        """Give the machines that ship with the rules."""
+        return _json({"machines": await run_in_threadpool(pages.machines)})
+
     async def schemas(self) -> Response:
         """Name every schema."""
         return _json({"schemas": _schema_names()})
@@ -250,6 +261,12 @@ class _Service:
     async def described(self) -> Response:
         """Give the OpenAPI document."""
         return _json(await run_in_threadpool(openapi.document))
+
+    async def documented(self) -> Response:
+        """Give the same as a page to read."""
+        policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+        text = await run_in_threadpool(describing.page)
+        return Response(text, headers={"content-security-policy": policy}, media_type="text/html")
 
 
 # --- answers ------------------------------------------------------------------------------------------------------

@@ -102,10 +102,15 @@ def _paths(now: Now) -> Json:
         "/v1/schemas/{name}": {"get": _getting("One JSON Schema.", {"type": "object"}, "name", "config",
                                                media="application/schema+json")},
         "/v1/backends": {"get": _getting("Every backend.", {"type": "object"})},
+        "/v1/machines": {"get": _getting("Machines whose facts ship with the rules.", {"type": "object"})},
         "/healthz": {"get": _getting("Whether the process answers.", {"type": "object"})},
         "/readyz": {"get": _getting("Which rules serve, and whether newer ones are refused.", {"type": "object"})},
         "/metrics": {"get": _getting("Counts, as Prometheus reads them.", {"type": "string"}, media="text/plain")},
         "/openapi.json": {"get": _getting("This document.", {"type": "object"})},
+        "/docs": {"get": _getting("This document as a page to read.", {"type": "string"}, media="text/html")},
+        "/": {"get": _getting("The page for people.", {"type": "string"}, media="text/html")},
+        "/page/{name}": {"get": _getting("A file of the page.", {"type": "string"}, "name", "app.js",
+                                         media="text/javascript")},
     }  # fmt: skip
 
 

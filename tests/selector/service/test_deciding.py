@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from selector.command import main
 from selector.lines import Lines
 from selector.ruleset import shipped
 from selector.service.settings import MOST_REQUESTS
@@ -120,13 +122,34 @@ def test_decisions_are_counted(client: TestClient) -> None:
         assert line in told
 
 
-def test_a_log_has_each_decision(serve: Serve, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["log.jsonl", "log.sqlite"])
+def test_a_log_has_each_decision(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """One line for each that could be made, which can be replayed."""
-    client = serve(log=str(tmp_path / "log"))
+    client = serve(log=str(tmp_path / name))
 
     client.post("/v1/decide", json={"facts": CPU, "requests": [None, {"head_dim": 0}, None]})
     client.post("/v1/decide", json={"facts": CPU})
     client.__exit__(None, None, None)
 
-    lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert main(["log", str(tmp_path / name), "--format", "jsonl"]) == 0
+    lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["decision"]["backend"] for line in lines] == ["TORCH_SDPA"] * 3
+
+
+def test_what_the_log_cannot_take_is_counted(serve: Serve, tmp_path: Path) -> None:
+    """And answered all the same."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    (tmp_path / "log").symlink_to("/dev/full")
+    client = serve(log=str(tmp_path / "log"))
+
+    for _ in range(3):
+        assert client.post("/v1/decide", json={"facts": CPU}).status_code == 200
+
+    for _ in range(100):
+        told = client.get("/metrics").text
+        if "attention_selector_log_dropped_total 3.0" in told:
+            break
+        time.sleep(0.05)
+    assert "attention_selector_log_dropped_total 3.0" in told
+    assert "attention_selector_log_queued 0.0" in told
