@@ -88,6 +88,9 @@ def explained(given: Given, now: Now) -> dict[str, object]:
     backend = given.get("why_not")
     if backend is not None and not isinstance(backend, str):
         raise invalid(ProblemsError(place([wrong_type(("why_not",), "a backend name", backend)], "body")))
+    any_fact = given.get("any")
+    if any_fact is not None and not isinstance(any_fact, bool):
+        raise invalid(ProblemsError(place([wrong_type(("any",), "true or false", any_fact)], "body")))
     decision = decided({key: value for key, value in given.items() if key in KEYS}, now)
     trace = decision.explain()
     found = decision.to_dict() | {"layers": [layer.to_dict() for layer in trace.layers], "trace": trace.to_dict()}
@@ -96,7 +99,7 @@ def explained(given: Given, now: Now) -> dict[str, object]:
     found["outdated"] = outdated(now.outdated)
     try:
         if backend is not None:
-            found["why_not"] = _why_not(decision, backend, any_fact=given.get("any") is True)
+            found["why_not"] = _why_not(decision, backend, any_fact=any_fact is True)
         if changes is not None:
             found["what_if"] = what_if(decision, [(str(name), value) for name, value in changes.items()]).to_dict()
     except ProblemsError as error:
@@ -125,27 +128,32 @@ def validated(given: Given, now: Now) -> dict[str, object]:
     problems: list[Problem] = []
     values: dict[str, object] = {}
     rules = now.rules
+    try:  # what is no text at all is wrong with the request, and not with what is checked
+        texts = {name: _text(given[name], name) for name in ("facts", "config") if given.get(name) is not None}
+        files = None if given.get("rules") is None else texts_of(given["rules"])
+    except ProblemsError as error:
+        raise invalid(error) from None
     try:
-        if given.get("rules") is not None:
-            rules = proposed(given["rules"], now)
+        if files is not None:
+            rules = overlaid(now.rules, files)
     except ProblemsError as error:
         problems += error.problems
     for name, check in (("facts", _facts_of), ("config", _config_of)):
         try:
-            if given.get(name) is not None:
-                text = _text(given[name], name)
-                check(*text, rules)
-                values[name] = text[1].plain()
+            if name in texts:
+                node = parsed(texts[name], ".yaml", name)
+                check(name, node, rules)
+                values[name] = node.plain()
         except ProblemsError as error:
             problems += error.problems
     found = {"valid": not problems, "problems": [told(one) for one in problems], "digest": rules.digest}
     return {**found, "parsed": values} if values else found
 
 
-def _text(value: object, name: str) -> tuple[str, Node]:
+def _text(value: object, name: str) -> bytes:
     if not isinstance(value, str):
         raise ProblemsError([Problem(Place("body", path=name), "wrong-type", f"`{name}`: wanted a text, as a string")])
-    return name, parsed(_encoded(value, name), ".yaml", name)
+    return _encoded(value, name)
 
 
 def _encoded(text: str, name: str) -> bytes:
@@ -166,11 +174,8 @@ def _config_of(name: str, node: Node, rules: RuleSet) -> None:
     Selector(rules=rules, facts={"platform": "cpu"}, config=Sourced(name, node), environment={})
 
 
-def proposed(given: object, now: Now) -> RuleSet:
-    """Lay proposed rules over those that are served: one text, or several by the names of their files.
-
-    Raises `TableError` with the place of every problem.
-    """
+def texts_of(given: object) -> dict[str, bytes]:
+    """Give proposed rules by the names of their files: one text, or several. Raises `ProblemsError` for none."""
     files = {UNNAMED: given} if isinstance(given, str) else given
     texts: dict[str, bytes] = {}
     problems = []
@@ -182,7 +187,7 @@ def proposed(given: object, now: Now) -> RuleSet:
     if problems or not texts:
         message = "`rules`: wanted a text, or a mapping of file names to texts"
         raise ProblemsError(problems or [Problem(Place("body", path="rules"), "wrong-type", message)])
-    return overlaid(now.rules, texts)
+    return texts
 
 
 def compared(given: Given, now: Now) -> dict[str, object]:
@@ -191,7 +196,7 @@ def compared(given: Given, now: Now) -> dict[str, object]:
     if given.get("rules") is None:
         raise ServiceError(422, "invalid", "`rules`: wanted a text, or a mapping of file names to texts, got none")
     try:
-        newer = proposed(given["rules"], now)
+        newer = overlaid(now.rules, texts_of(given["rules"]))
     except ProblemsError as error:
         raise invalid(error) from None
     found = diff(now.rules, newer)

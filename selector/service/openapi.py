@@ -199,17 +199,28 @@ def _schemas() -> Json:
     line = found["decide-line"]["properties"]
     shared = {name: schema for name, schema in line.items() if name not in _SHARED}
     text: Json = {"type": "string"}
-    texts: Json = {"oneOf": [text, {"type": "object", "additionalProperties": text}]}
+    perhaps: Json = {"type": ["string", "null"]}
+    files: Json = {"type": "object", "additionalProperties": text, "minProperties": 1}
+    one: Json = {  # what is not valid is answered in its place, so that anything may stand there
+        "anyOf": [line["request"], {"description": "What is not valid is answered by an `error` of its own."}]
+    }
     answer = _answer()
     problem: Json = {"type": "object", "required": ["type", "title", "status", "detail", "code", "problems"]}
     return {
         **found,
         "decide-batch": _object(
-            {**shared, "requests": {"type": "array", "maxItems": MOST_REQUESTS, "items": line["request"]}}, "requests"
+            {**shared, "requests": {"type": "array", "maxItems": MOST_REQUESTS, "items": one}}, "requests"
         ),
-        "explain": _object({**line, "why_not": text, "what_if": {"type": "object"}, "any": {"type": "boolean"}}),
-        "texts": _object({"rules": texts, "config": text, "facts": text}),
-        "proposal": _object({"rules": texts}, "rules"),
+        "explain": _object(
+            {
+                **line,
+                "why_not": perhaps,
+                "what_if": {"type": ["object", "null"]},
+                "any": {"type": ["boolean", "null"]},
+            }
+        ),
+        "texts": _object({"rules": {"anyOf": [perhaps, files]}, "config": perhaps, "facts": perhaps}),
+        "proposal": _object({"rules": {"anyOf": [text, files]}}, "rules"),
         "answer": answer,
         "answers": {"type": "object", "required": ["digest", "outdated", "decisions"]},
         "problem": {**problem, "examples": [_problem()]},

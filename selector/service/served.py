@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,6 +83,9 @@ class Served:
             self._watcher = None
 
     def _heard(self, reload: Reload) -> Reload:
+        if reload.outcome == "swapped":
+            self.now()  # the old rules go
+            gc.collect()  # they hold each other, and what is as old is rarely looked at otherwise
         if self._told is not None:
             self._told(reload)
         return reload

@@ -63,6 +63,7 @@ def test_why_not_and_what_if_are_answered_where_they_are_asked(client: TestClien
         ({"what_if": []}, "wanted a mapping of facts"),
         ({"facts": {"platfrm": 1}}, "no key `platfrm` here"),
         ({"whynot": "X"}, "no key `whynot` here"),
+        ({"why_not": "CUDNN_ATTN", "any": 1}, "wanted true or false"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(client: TestClient, more: dict[str, object], said: str) -> None:
@@ -87,6 +88,17 @@ def test_texts_are_checked_with_the_place_of_each_problem(client: TestClient) ->
         ("config", 1, 10, "unknown-backend"),
     ]
     assert told["problems"][0]["hint"] == "did you mean `arch`?"
+
+
+@pytest.mark.parametrize("name", ["rules", "config", "facts"])
+@pytest.mark.parametrize("value", [{}, 1, ["x"], True])
+def test_what_is_no_text_is_not_checked(client: TestClient, name: str, value: object) -> None:
+    """The request is refused, and says where."""
+    found = client.post("/v1/validate", json={name: value})
+
+    assert found.status_code == 422
+    assert [(one["file"], one["path"]) for one in found.json()["problems"]] == [("body", name)]
+    assert client.post("/v1/validate", json={name: None}).status_code == 200
 
 
 def test_what_is_well_is_said_to_be(client: TestClient) -> None:

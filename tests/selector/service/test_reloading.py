@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
-from selector.ruleset import load_rules, shipped
+from selector.ruleset import RuleSet, load_rules, shipped
 from tests.selector.conftest import FA2, cuda
 from tests.selector.service.conftest import Serve
 
@@ -40,6 +41,24 @@ def test_newer_rules_serve_after_a_reload(serve: Serve, folder: Path) -> None:
     told = client.post("/v1/decide", json=BODY).json()
     assert (told["backend"], told["digest"]) == ("TORCH_SDPA", load_rules([folder]).digest)
     assert client.post("/v1/rules/reload", headers=TOKEN).json()["outcome"] == "unchanged"
+
+
+def test_old_rules_do_not_stay_in_memory(serve: Serve, folder: Path) -> None:
+    """However many there were; they hold each other, so that somebody must look for them."""
+
+    def count() -> int:
+        return sum(type(one) is RuleSet for one in gc.get_objects())
+
+    client = serve(folders=(str(folder),), token=SECRET)
+    gc.collect()
+    before = count()
+    for at in range(8):
+        name = "TORCH_SDPA" if at % 2 == 0 else "CUDNN_ATTN"
+        (folder / "ours.yaml").write_text(EDIT.replace("CUDNN_ATTN", name), encoding="utf-8")
+        assert client.post("/v1/rules/reload", headers=TOKEN).json()["outcome"] == "swapped"
+        client.post("/v1/decide", json=BODY)
+
+    assert count() <= before + 2
 
 
 def test_broken_rules_are_refused_and_the_last_good_ones_serve_on(serve: Serve, folder: Path) -> None:
