@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """Give a window of somebody who was never here."""
     made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.set_default_timeout(5_000)
+    made.set_default_timeout(20_000)
     yield made
     made.close()
 

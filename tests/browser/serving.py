@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import uvicorn
 
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
+EDIT = """\
+table: platform_default
+edits:
+  - id: ours
+    before: hopper-flash-attn
+    when: {arch: sm_90}
+    use: CUDNN_ATTN
+    because: Measured.
+"""
+FULL = urlencode({
+    "machine": "h100", "request.model": "WanPipeline", "request.role": "cross", "request.causal": "bottom_right",
+    "call.mask": "key_padding", "config": "per_role:\n  self: TORCH_SDPA\n", "why_not": "SAGE_ATTN", "any": "true",
+    "if": "arch=sm_120", "edit": EDIT.replace("arch", "arhc"),
+})  # fmt: skip
+"""A state in which every part of the page has something to show."""
 CHROMIUM_VARIABLE = "ATTENTION_SELECTOR_CHROMIUM"
 """Names the browser's program where it is not on the path."""
 

@@ -89,7 +89,7 @@ def test_a_refusal_is_told_as_a_decision(page: Page) -> None:
         ("machine=h100&request.head_dim=64&call.mask=key_padding&request.causal=top_left", "--mask key_padding"),
         ("machine=h100&request.role=it%27s&backend=TORCH_SDPA&policy=strict", r"--role 'it'\''s'"),
         ("machine=h100&call.lse=true&call.mask=none", "attention-selector decide"),
-        ("machine=host", "attention-selector explain"),
+        pytest.param("machine=host", "attention-selector explain", marks=pytest.mark.slow),
     ],
 )
 def test_the_command_says_the_same(page: Page, state: str, said: str) -> None:
@@ -103,6 +103,7 @@ def test_the_command_says_the_same(page: Page, state: str, said: str) -> None:
     assert page.window.locator("#decision .log").inner_text() in done.stdout
 
 
+@pytest.mark.slow
 def test_a_service_that_is_away_is_said_to_be(page: Page) -> None:
     """And asked again when it is back."""
     with serving() as (address, port):

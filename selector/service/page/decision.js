@@ -96,7 +96,7 @@ function facts(answer) {
  */
 export function showCommand(into, line, more) {
   const { text, unsaid } = command(line, more);
-  const shown = el("pre", { id: "command", tabindex: "0", "aria-label": "The command" }, text);
+  const shown = el("pre", { id: "command", tabindex: "0", role: "group", "aria-label": "The command" }, text);
   const said = el("span", { role: "status" });
   const copy = async () => {
     fill(said, (await copied(text, shown)) ? "copied" : "selected: copy it with your keys");

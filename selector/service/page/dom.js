@@ -65,7 +65,7 @@ export function byId(id) {
  * @returns {HTMLTableElement}
  */
 export function table(caption, columns, rows) {
-  const head = el("tr", { role: "row" }, ...columns.map((name) => el("th", { scope: "col", role: "columnheader", class: name.toLowerCase().replaceAll(" ", "-") }, name)));
+  const head = el("tr", { role: "row" }, ...columns.map((name) => el("th", { scope: "col", role: "columnheader", "data-head": name }, name)));
   const body = rows.map((row) =>
     el("tr", { role: "row", class: row.kind }, ...row.cells.map((child, at) => cell(columns[at], child, at === 0))),
   );

@@ -45,28 +45,28 @@ export function showTables(into, trace, catalog, others) {
  */
 function walked(walk, catalog, after) {
   const known = catalog.table(walk.table);
-  const columns = ["Row", "Outcome", "Does", "Conditions", "Why it stands there"];
-  if (after) columns.splice(2, 0, "What if");
+  const columns = ["Row", "Outcome", "Does, and why there", "Conditions"];
   const rows = walk.rows.map((step) => {
     const written = known?.rows.find((row) => row.id === step.row);
-    const cells = [step.row, outcomeWords(step.outcome), `${step.action} ${step.target}`, conditions(step, written), written?.because ?? ""];
-    if (after) cells.splice(2, 0, otherwise(walk, step, after));
-    return { kind: step.outcome, cells };
+    const outcome = el("div", {}, el("div", {}, outcomeWords(step.outcome)), after && otherwise(walk, step, after));
+    const does = el("div", {}, `${step.action} ${step.target}`, el("div", {}, el("small", {}, written?.because ?? "")));
+    return { kind: step.outcome, cells: [step.row, outcome, does, conditions(step, written)] };
   });
   const title = walk.subject ? `${walk.table} for ${walk.subject}` : walk.table;
   return el("article", { class: "walk" }, el("h3", {}, title), el("p", { class: "quiet" }, known?.description ?? ""), table(`What became of each row of ${title}`, columns, rows));
 }
 
 /**
+ * Say what becomes of a row in the second world, where that is something else.
+ *
  * @param {Walk} walk
  * @param {Step} step
  * @param {Map<string, string | null>} after
- * @returns {Node}
+ * @returns {Node | null}
  */
 function otherwise(walk, step, after) {
   const key = `${walk.table}/${step.row}${walk.subject ? ` for ${walk.subject}` : ""}`;
-  if (!after.has(key)) return el("span", { class: "quiet" }, "the same");
-  return el("strong", { class: "differs" }, `≠ ${outcomeWords(after.get(key))}`);
+  return after.has(key) ? el("strong", { class: "differs" }, `≠ what if: ${outcomeWords(after.get(key))}`) : null;
 }
 
 /**
