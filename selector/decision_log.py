@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import errno
 import json
-import os
-import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from selector.decision import Decision
+from selector.forks import hold_still
+from selector.line_files import LineFile, RotatedFile
 from selector.tracing import Walk
 
 if TYPE_CHECKING:
@@ -24,18 +23,29 @@ class DecisionLog:
     """Appends decisions to a file of JSON lines; threads may share it, and processes the file.
 
     Each line is one write to the end of the file, so that lines never mix where the file system appends as POSIX says
-    (a local one). Making it raises `OSError` when the file cannot be opened. Afterwards nothing is raised: a line that
-    cannot be written is counted in `dropped`, and `last_error` says why.
+    (a local one). With `most_bytes` the file is put aside as ``.1`` before it grows larger, the one before as ``.2``,
+    and so on; `kept` of them are kept. All processes that write to the file must then say so.
+
+    Making it raises `OSError` when the file cannot be opened. Afterwards nothing is raised: a line that cannot be
+    written is counted in `dropped`, and `last_error` says why, or why the file could not be put aside.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """Open the file, or make it."""
+    def __init__(self, path: str | Path, *, most_bytes: int | None = None, kept: int = 5) -> None:
+        """Open the file, or make it. Raises `ValueError` for bounds that leave nothing."""
+        for name, bound in (("most_bytes", most_bytes), ("kept", kept)):
+            if bound is not None and bound < 1:
+                raise ValueError(f"`{name}`: wanted an integer of at least 1, got {bound}")
         self.path = Path(path)
         self.dropped = 0
         self.last_error: OSError | None = None
         self._lock = threading.Lock()
-        self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self._torn = _ends_within_a_line(self.path, self._file)
+        self._file = (
+            LineFile(self.path) if most_bytes is None else RotatedFile(self.path, most_bytes, kept, self._failed)
+        )
+        hold_still(self)
+
+    def _failed(self, error: OSError) -> None:
+        self.last_error = error
 
     def write(self, decision: Decision) -> None:
         """Write one line, unless the decision has no inputs (what was asked was not valid): it cannot be made again."""
@@ -48,26 +58,23 @@ class DecisionLog:
             text = json.dumps(line, allow_nan=False)
             with self._lock:
                 try:
-                    self._append(text.encode() + b"\n")
+                    self._file.append(text.encode() + b"\n")
                 except OSError as error:
                     self.dropped += 1
-                    self.last_error = error
-
-    def _append(self, line: bytes) -> None:
-        if self._file is None:
-            raise OSError(errno.EBADF, "the log is closed")
-        data = b"\n" + line if self._torn else line
-        written = os.write(self._file, data)
-        self._torn = 0 < written < len(data) or (self._torn and not written)
-        if written < len(data):
-            raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+                    self._failed(error)
 
     def close(self) -> None:
         """Close the file; what is written later is dropped."""
         with self._lock:
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
+            self._file.close()
+
+    def before_fork(self) -> None:
+        """Hold still."""
+        self._lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:  # noqa: ARG002 - a child goes on as its parent does
+        """Go on."""
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -76,19 +83,6 @@ class DecisionLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _ends_within_a_line(path: Path, file: int) -> bool:
-    """Whether someone who wrote to the file was cut off; the next line must not be lost with the torn one."""
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        return False
-    try:
-        with path.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(size - 1, 0))
-            return stream.read(1) not in (b"", b"\n")
-    except OSError:  # it may be written and not read
-        return False
 
 
 def line_of(decision: Decision, at: dt.datetime) -> dict[str, object]:

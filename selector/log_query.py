@@ -5,8 +5,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import fcntl
-import itertools
+import glob
 import os
+import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from selector.rules.problems import Place, Problem, ProblemsError, shown
 Count = tuple[str | None, int]
 _MOST_LETTERS = 4096
 _MOST_VALUES = 10_000
+_WAIT, _MOMENT = 1.0, 0.001  # seconds
 _FIRST = 20  # lines: a file none of whose first ones is one of a log is no log
 
 
@@ -86,19 +89,53 @@ class _Part(NamedTuple):
 
 def _parts(name: str, files: contextlib.ExitStack) -> Iterator[_Part]:
     """Open a log and what was rotated out of it, the oldest first, while nobody rotates it."""
-    newest = files.enter_context(opened(name))
-    if name == STANDARD_INPUT or not Path(name).is_file():
-        yield _Part(newest, "standard input" if name == STANDARD_INPUT else shown(name, _MOST_LETTERS))
+    newest = _newest(name, files)
+    if newest is None:
+        yield _Part(files.enter_context(opened(name)), "standard input" if name == STANDARD_INPUT else _told(name))
         return
-    fcntl.flock(newest, fcntl.LOCK_SH)
-    while not os.path.samestat(os.fstat(newest.fileno()), Path(name).stat()):  # it was rotated since it was opened
-        newest = files.enter_context(opened(name))
-        fcntl.flock(newest, fcntl.LOCK_SH)
-    names = list(itertools.takewhile(os.path.isfile, (f"{name}.{number}" for number in itertools.count(1))))
-    older = [_Part(files.enter_context(opened(one)), shown(one, _MOST_LETTERS)) for one in names]
+    older = [_Part(files.enter_context(opened(one)), _told(one)) for one in _older(name)]
     fcntl.flock(newest, fcntl.LOCK_UN)
-    yield from reversed(older)
-    yield _Part(newest, shown(name, _MOST_LETTERS))
+    yield from older
+    yield _Part(newest, _told(name))
+
+
+def _newest(name: str, files: contextlib.ExitStack) -> BinaryIO | None:
+    """Open and lock the file of that name; None for what is no file, or is not there.
+
+    For a moment there is none while it is rotated, or another than the one that was opened.
+    """
+    end = time.monotonic() + _WAIT
+    while time.monotonic() < end:
+        try:
+            if not stat.S_ISREG(Path(name).stat().st_mode):
+                return None
+            stream = files.enter_context(Path(name).open("rb"))  # noqa: SIM115 - closed with all of them
+            fcntl.flock(stream, fcntl.LOCK_SH)
+            if os.path.samestat(os.fstat(stream.fileno()), Path(name).stat()):
+                return stream
+        except FileNotFoundError:
+            if not is_rotated(name):
+                return None
+            time.sleep(_MOMENT)
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def is_rotated(name: str) -> bool:
+    """Whether there is a file that was rotated out of a log of that name."""
+    return name != STANDARD_INPUT and os.path.isfile(f"{name}.1")  # noqa: PTH113 - any name may be asked about
+
+
+def _told(name: str) -> str:
+    return shown(name, _MOST_LETTERS)
+
+
+def _older(name: str) -> list[str]:
+    """Name the files that were rotated out of a log, the oldest first; a number may be free."""
+    path = Path(name)
+    numbers = (one.name.removeprefix(f"{path.name}.") for one in path.parent.glob(f"{glob.escape(path.name)}.*"))
+    return [f"{name}.{number}" for number in sorted(filter(str.isdecimal, numbers), key=int, reverse=True)]
 
 
 class _Lines:

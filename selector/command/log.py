@@ -20,7 +20,7 @@ from selector.configuring import Origin
 from selector.decision import Code, Source
 from selector.json_lines import STANDARD_INPUT
 from selector.log_columns import COLUMNS, columns_of
-from selector.log_query import Asked, Count, Query, asked
+from selector.log_query import Asked, Count, Query, asked, is_rotated
 from selector.logged import LineError
 from selector.rules.problems import Place, Problem, ProblemsError, listing, nearest, shown
 
@@ -70,7 +70,7 @@ def _see_that_it_is_there(name: str) -> None:
     """Where there is no such file, name the nearest beside it; anything else is told by who opens it."""
     path = Path(name)
     try:
-        if name == STANDARD_INPUT or path.exists():
+        if name == STANDARD_INPUT or path.exists() or is_rotated(name):
             return
         beside = [one.name for one in path.parent.iterdir()]
     except (OSError, ValueError):
