@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import uvicorn
@@ -47,13 +47,14 @@ def chromium() -> str | None:
 
 
 @contextlib.contextmanager
-def serving(port: int = 0) -> Iterator[tuple[str, int]]:
-    """Serve the shipped rules from a thread; give the address and the port."""
+def serving(port: int = 0, **settings: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - of `Settings`
+    """Serve the shipped rules from a thread, or those of the settings; give the address and the port."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
     port = listening.getsockname()[1]
-    config = uvicorn.Config(make_app(Settings(watch=False)), log_level="error", ws="none", timeout_graceful_shutdown=1)
+    app = make_app(Settings(watch=False, **settings))
+    config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

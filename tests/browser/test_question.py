@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.serving import Page, serving
+from tests.browser.serving import EDIT, Page, serving
 
 WIDE = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin", "COLUMNS": "300"}
 
@@ -116,6 +116,24 @@ def test_a_service_that_is_away_is_said_to_be(page: Page) -> None:
         page.shows("TRTLLM_ATTN")
         assert page.window.locator("#banner").inner_text() == ""
     page.complaints = [text for text in page.complaints if "ERR_CONNECTION_REFUSED" not in text]
+
+
+@pytest.mark.slow
+def test_newer_rules_are_shown_as_soon_as_they_decide(page: Page, tmp_path: Path) -> None:
+    """With their own rows and reasons, without the page being loaded again."""
+    rules = tmp_path / "ours.yaml"
+    rules.write_text(EDIT.replace("sm_90", "sm_80"), encoding="utf-8")
+    with serving(folders=(str(tmp_path),), token="secret") as (address, _):  # noqa: S106 - of this test
+        page.address = address
+        page.open("machine=h100")
+        page.shows("FLASH_ATTN")
+        rules.write_text(EDIT, encoding="utf-8")
+        page.window.request.post(f"{address}v1/rules/reload", headers={"authorization": "Bearer secret"})
+
+        page.fill("model", "WanPipeline")
+
+        page.shows("CUDNN_ATTN")
+        assert "Measured." in page.row("ours").inner_text()
 
 
 def test_the_page_loads_nothing_from_elsewhere(page: Page) -> None:

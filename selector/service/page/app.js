@@ -95,6 +95,7 @@ class Page {
   async #newer() {
     await this.catalog.load();
     this.#rules();
+    this.editor?.show();
   }
 
   /** @param {{asked: Line, answer: any}} found */
@@ -151,7 +152,10 @@ class Page {
     fill(byId("banner"), said);
     if (away) return;
     if (this.store === undefined) void this.start();
-    else this.#changed(this.store.state, 0);
+    else {
+      this.#changed(this.store.state, 0);
+      this.editor?.show();
+    }
   }
 
   #rules() {
