@@ -11,16 +11,16 @@
  * @returns {any}
  */
 export function el(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "on") {
-      for (const [event, heard] of Object.entries(value)) made.addEventListener(event, heard);
-    } else if (value !== false && value !== null && value !== undefined) {
-      made.setAttribute(name, value === true ? "" : String(value));
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+        if (name === "on") {
+            for (const [event, heard] of Object.entries(value)) made.addEventListener(event, heard);
+        } else if (value !== false && value !== null && value !== undefined) {
+            made.setAttribute(name, value === true ? "" : String(value));
+        }
     }
-  }
-  made.append(...shown(children));
-  return made;
+    made.append(...shown(children));
+    return made;
 }
 
 /**
@@ -30,7 +30,7 @@ export function el(tag, attributes = {}, ...children) {
  * @param {...Child} children
  */
 export function fill(into, ...children) {
-  into.replaceChildren(...shown(children));
+    into.replaceChildren(...shown(children));
 }
 
 /**
@@ -38,9 +38,9 @@ export function fill(into, ...children) {
  * @returns {(Node | string)[]}
  */
 function shown(children) {
-  return children
-    .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (child instanceof Node ? child : String(child)));
+    return children
+        .filter((child) => child !== null && child !== undefined && child !== false)
+        .map((child) => (child instanceof Node ? child : String(child)));
 }
 
 /**
@@ -50,9 +50,9 @@ function shown(children) {
  * @returns {any}
  */
 export function byId(id) {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`no element ${id}`);
-  return found;
+    const found = document.getElementById(id);
+    if (found === null) throw new Error(`no element ${id}`);
+    return found;
 }
 
 /**
@@ -65,17 +65,21 @@ export function byId(id) {
  * @returns {HTMLTableElement}
  */
 export function table(caption, columns, rows) {
-  const head = el("tr", { role: "row" }, ...columns.map((name) => el("th", { scope: "col", role: "columnheader", "data-head": name }, name)));
-  const body = rows.map((row) =>
-    el("tr", { role: "row", class: row.kind }, ...row.cells.map((child, at) => cell(columns[at], child, at === 0))),
-  );
-  return el(
-    "table",
-    { role: "table" },
-    el("caption", {}, caption),
-    el("thead", { role: "rowgroup" }, head),
-    el("tbody", { role: "rowgroup" }, ...body),
-  );
+    const head = el(
+        "tr",
+        { role: "row" },
+        ...columns.map((name) => el("th", { scope: "col", role: "columnheader", "data-head": name }, name)),
+    );
+    const body = rows.map((row) =>
+        el("tr", { role: "row", class: row.kind }, ...row.cells.map((child, at) => cell(columns[at], child, at === 0))),
+    );
+    return el(
+        "table",
+        { role: "table" },
+        el("caption", {}, caption),
+        el("thead", { role: "rowgroup" }, head),
+        el("tbody", { role: "rowgroup" }, ...body),
+    );
 }
 
 /**
@@ -85,9 +89,9 @@ export function table(caption, columns, rows) {
  * @returns {HTMLTableCellElement}
  */
 function cell(column, child, heads) {
-  const inside = el("div", {}, child);
-  if (heads) return el("th", { scope: "row", role: "rowheader", "data-column": column }, inside);
-  return el("td", { role: "cell", "data-column": column }, inside);
+    const inside = el("div", {}, child);
+    if (heads) return el("th", { scope: "row", role: "rowheader", "data-column": column }, inside);
+    return el("td", { role: "cell", "data-column": column }, inside);
 }
 
 /**
@@ -98,7 +102,7 @@ function cell(column, child, heads) {
  * @returns {HTMLDetailsElement}
  */
 export function folded(summary, ...children) {
-  return el("details", {}, el("summary", {}, summary), ...children);
+    return el("details", {}, el("summary", {}, summary), ...children);
 }
 
 /**
@@ -108,6 +112,6 @@ export function folded(summary, ...children) {
  * @returns {string}
  */
 export function plain(value) {
-  if (value === null || value === undefined) return "null";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+    if (value === null || value === undefined) return "null";
+    return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

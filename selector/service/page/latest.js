@@ -11,26 +11,26 @@
  * @returns {(given: Given, key: string, wait?: number) => void}
  */
 export function latest(work, done, failed) {
-  let current = "";
-  let under = new AbortController();
-  let timer = 0;
-  const run = async (/** @type {Given} */ given, /** @type {AbortSignal} */ signal) => {
-    try {
-      const found = await work(given, signal);
-      if (!signal.aborted) done(found);
-    } catch (error) {
-      if (signal.aborted) return;
-      current = "";
-      failed(/** @type {Error} */ (error));
-    }
-  };
-  return (given, key, wait = 0) => {
-    if (key === current) return;
-    current = key;
-    clearTimeout(timer);
-    under.abort();
-    under = new AbortController();
-    const { signal } = under;
-    timer = setTimeout(() => run(given, signal), wait);
-  };
+    let current = "";
+    let under = new AbortController();
+    let timer = 0;
+    const run = async (/** @type {Given} */ given, /** @type {AbortSignal} */ signal) => {
+        try {
+            const found = await work(given, signal);
+            if (!signal.aborted) done(found);
+        } catch (error) {
+            if (signal.aborted) return;
+            current = "";
+            failed(/** @type {Error} */ (error));
+        }
+    };
+    return (given, key, wait = 0) => {
+        if (key === current) return;
+        current = key;
+        clearTimeout(timer);
+        under.abort();
+        under = new AbortController();
+        const { signal } = under;
+        timer = setTimeout(() => run(given, signal), wait);
+    };
 }

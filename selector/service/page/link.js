@@ -14,18 +14,18 @@ const GROUPS = /** @type {const} */ (["request", "call"]);
  * @returns {string}
  */
 export function written(state) {
-  const found = new URLSearchParams({ machine: state.machine });
-  if (state.machine === "own") found.set("facts", state.facts);
-  for (const group of GROUPS) {
-    for (const [name, value] of Object.entries(state[group])) found.set(`${group}.${name}`, value);
-  }
-  for (const name of TEXTS) {
-    if (state[name] !== "") found.set(name, state[name]);
-  }
-  if (state.whyNot !== "") found.set("why_not", state.whyNot);
-  if (state.anyFact) found.set("any", "true");
-  for (const { fact, value } of state.changes) found.append("if", `${fact}=${value}`);
-  return found.toString();
+    const found = new URLSearchParams({ machine: state.machine });
+    if (state.machine === "own") found.set("facts", state.facts);
+    for (const group of GROUPS) {
+        for (const [name, value] of Object.entries(state[group])) found.set(`${group}.${name}`, value);
+    }
+    for (const name of TEXTS) {
+        if (state[name] !== "") found.set(name, state[name]);
+    }
+    if (state.whyNot !== "") found.set("why_not", state.whyNot);
+    if (state.anyFact) found.set("any", "true");
+    for (const { fact, value } of state.changes) found.append("if", `${fact}=${value}`);
+    return found.toString();
 }
 
 /**
@@ -36,19 +36,19 @@ export function written(state) {
  * @returns {State}
  */
 export function read(fragment, machine) {
-  const found = new URLSearchParams(fragment.replace(/^#/, ""));
-  const text = (/** @type {string} */ name) => found.get(name) ?? "";
-  return {
-    ...NOTHING,
-    machine: found.get("machine") ?? machine,
-    facts: text("facts"),
-    request: group(found, "request."),
-    call: group(found, "call."),
-    ...Object.fromEntries(TEXTS.map((name) => [name, text(name)])),
-    whyNot: text("why_not"),
-    anyFact: text("any") === "true",
-    changes: found.getAll("if").map(change),
-  };
+    const found = new URLSearchParams(fragment.replace(/^#/, ""));
+    const text = (/** @type {string} */ name) => found.get(name) ?? "";
+    return {
+        ...NOTHING,
+        machine: found.get("machine") ?? machine,
+        facts: text("facts"),
+        request: group(found, "request."),
+        call: group(found, "call."),
+        ...Object.fromEntries(TEXTS.map((name) => [name, text(name)])),
+        whyNot: text("why_not"),
+        anyFact: text("any") === "true",
+        changes: found.getAll("if").map(change),
+    };
 }
 
 /**
@@ -57,8 +57,8 @@ export function read(fragment, machine) {
  * @returns {Record<string, string>}
  */
 function group(found, prefix) {
-  const some = [...found].filter(([name, value]) => name.startsWith(prefix) && value !== "");
-  return Object.fromEntries(some.map(([name, value]) => [name.slice(prefix.length), value]));
+    const some = [...found].filter(([name, value]) => name.startsWith(prefix) && value !== "");
+    return Object.fromEntries(some.map(([name, value]) => [name.slice(prefix.length), value]));
 }
 
 /**
@@ -66,8 +66,8 @@ function group(found, prefix) {
  * @returns {{fact: string, value: string}}
  */
 function change(text) {
-  const at = text.indexOf("=");
-  return at < 0 ? { fact: text, value: "" } : { fact: text.slice(0, at), value: text.slice(at + 1) };
+    const at = text.indexOf("=");
+    return at < 0 ? { fact: text, value: "" } : { fact: text.slice(0, at), value: text.slice(at + 1) };
 }
 
 /**
@@ -78,15 +78,15 @@ function change(text) {
  * @param {string} machine
  */
 export function follow(store, machine) {
-  let last = "";
-  history.replaceState(null, "", `#${written(store.state)}`);
-  store.listen((state, from) => {
-    const address = `#${written(state)}`;
-    if (from !== "link" && address !== location.hash) {
-      if (from === last && from.startsWith("typing:")) history.replaceState(null, "", address);
-      else history.pushState(null, "", address);
-    }
-    last = from;
-  });
-  addEventListener("popstate", () => store.update(read(location.hash, machine), "link"));
+    let last = "";
+    history.replaceState(null, "", `#${written(store.state)}`);
+    store.listen((state, from) => {
+        const address = `#${written(state)}`;
+        if (from !== "link" && address !== location.hash) {
+            if (from === last && from.startsWith("typing:")) history.replaceState(null, "", address);
+            else history.pushState(null, "", address);
+        }
+        last = from;
+    });
+    addEventListener("popstate", () => store.update(read(location.hash, machine), "link"));
 }

@@ -12,9 +12,9 @@ import { el } from "./dom.js";
  * @returns {string}
  */
 export function place(problem, own) {
-  const file = problem.file === own || problem.file === "line" || problem.file === "body" ? "" : problem.file;
-  const line = problem.line ? `line ${problem.line}, column ${problem.column}` : "";
-  return [file, line, line === "" ? (problem.path ?? "") : ""].filter((part) => part !== "").join(", ");
+    const file = problem.file === own || problem.file === "line" || problem.file === "body" ? "" : problem.file;
+    const line = problem.line ? `line ${problem.line}, column ${problem.column}` : "";
+    return [file, line, line === "" ? (problem.path ?? "") : ""].filter((part) => part !== "").join(", ");
 }
 
 /**
@@ -23,8 +23,8 @@ export function place(problem, own) {
  * @returns {string}
  */
 export function sentence(problem, own) {
-  const where = place(problem, own);
-  return `${where === "" ? "" : `${where}: `}${problem.message}${problem.hint ? ` (${problem.hint})` : ""}`;
+    const where = place(problem, own);
+    return `${where === "" ? "" : `${where}: `}${problem.message}${problem.hint ? ` (${problem.hint})` : ""}`;
 }
 
 /**
@@ -34,8 +34,9 @@ export function sentence(problem, own) {
  * @returns {HTMLElement}
  */
 export function trouble(error) {
-  const problems = error.problems ?? [];
-  const more = error.more ? [el("li", {}, `and ${error.more} more`)] : [];
-  const list = problems.length === 0 ? null : el("ul", {}, ...problems.map((one) => el("li", {}, sentence(one))), ...more);
-  return el("div", { class: "trouble" }, el("p", {}, `✗ ${error.message}`), list);
+    const problems = error.problems ?? [];
+    const more = error.more ? [el("li", {}, `and ${error.more} more`)] : [];
+    const list =
+        problems.length === 0 ? null : el("ul", {}, ...problems.map((one) => el("li", {}, sentence(one))), ...more);
+    return el("div", { class: "trouble" }, el("p", {}, `✗ ${error.message}`), list);
 }

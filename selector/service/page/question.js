@@ -11,11 +11,11 @@ const INTEGER = /^-?\d{1,15}$/;
 
 /** What is wrong with the texts that were given, each problem with its place. */
 export class TextProblems extends Error {
-  /** @param {Problem[]} problems */
-  constructor(problems) {
-    super("The texts that were given are not valid.");
-    this.problems = problems;
-  }
+    /** @param {Problem[]} problems */
+    constructor(problems) {
+        super("The texts that were given are not valid.");
+        this.problems = problems;
+    }
 }
 
 /**
@@ -27,13 +27,13 @@ export class TextProblems extends Error {
  * @returns {Promise<{facts?: any, config?: any}>}
  */
 export async function texts(state, service, signal) {
-  const given = /** @type {Record<string, string>} */ ({});
-  if (state.machine === "own") given.facts = state.facts;
-  if (state.config.trim() !== "") given.config = state.config;
-  if (Object.keys(given).length === 0) return {};
-  const told = await service.ask("v1/validate", given, signal);
-  if (!told.valid) throw new TextProblems(told.problems);
-  return told.parsed;
+    const given = /** @type {Record<string, string>} */ ({});
+    if (state.machine === "own") given.facts = state.facts;
+    if (state.config.trim() !== "") given.config = state.config;
+    if (Object.keys(given).length === 0) return {};
+    const told = await service.ask("v1/validate", given, signal);
+    if (!told.valid) throw new TextProblems(told.problems);
+    return told.parsed;
 }
 
 /**
@@ -45,13 +45,13 @@ export async function texts(state, service, signal) {
  * @returns {Line}
  */
 export function line(state, read, catalog) {
-  const found = /** @type {Line} */ ({ request: request(state, catalog) });
-  if (state.machine === "own") found.facts = read.facts;
-  else if (state.machine !== "host") found.facts = machine(state.machine, catalog);
-  if (read.config !== undefined) found.config = read.config;
-  if (state.backend !== "") found.backend = state.backend;
-  if (state.policy !== "") found.policy = state.policy;
-  return found;
+    const found = /** @type {Line} */ ({ request: request(state, catalog) });
+    if (state.machine === "own") found.facts = read.facts;
+    else if (state.machine !== "host") found.facts = machine(state.machine, catalog);
+    if (read.config !== undefined) found.config = read.config;
+    if (state.backend !== "") found.backend = state.backend;
+    if (state.policy !== "") found.policy = state.policy;
+    return found;
 }
 
 /**
@@ -60,9 +60,9 @@ export function line(state, read, catalog) {
  * @returns {any}
  */
 function machine(name, catalog) {
-  const found = catalog.machines.find((one) => one.name === name);
-  if (found === undefined) throw new Error(`This service knows no machine ${name}.`);
-  return found.facts;
+    const found = catalog.machines.find((one) => one.name === name);
+    if (found === undefined) throw new Error(`This service knows no machine ${name}.`);
+    return found.facts;
 }
 
 /**
@@ -71,13 +71,13 @@ function machine(name, catalog) {
  * @returns {Record<string, any>}
  */
 function request(state, catalog) {
-  const types = new Map(catalog.facts("request", "call").map((fact) => [fact.name, fact.type]));
-  const typed = (/** @type {Record<string, string>} */ some) =>
-    Object.fromEntries(Object.entries(some).map(([name, text]) => [name, value(text, types.get(name))]));
-  const found = typed(state.request);
-  if (Object.keys(state.call).length === 0) return found;
-  const shared = SHARED.filter((name) => name in found).map((name) => [name, found[name]]);
-  return { ...found, call: { ...Object.fromEntries(shared), ...causal(found), ...typed(state.call) } };
+    const types = new Map(catalog.facts("request", "call").map((fact) => [fact.name, fact.type]));
+    const typed = (/** @type {Record<string, string>} */ some) =>
+        Object.fromEntries(Object.entries(some).map(([name, text]) => [name, value(text, types.get(name))]));
+    const found = typed(state.request);
+    if (Object.keys(state.call).length === 0) return found;
+    const shared = SHARED.filter((name) => name in found).map((name) => [name, found[name]]);
+    return { ...found, call: { ...Object.fromEntries(shared), ...causal(found), ...typed(state.call) } };
 }
 
 /**
@@ -87,9 +87,9 @@ function request(state, catalog) {
  * @returns {Record<string, any>}
  */
 function causal(layer) {
-  if (layer.causal === undefined || layer.causal === false) return {};
-  const equal = layer.seq_len_q !== undefined && layer.seq_len_q === layer.seq_len_kv;
-  return { causal: layer.causal === true && equal ? "top_left" : layer.causal };
+    if (layer.causal === undefined || layer.causal === false) return {};
+    const equal = layer.seq_len_q !== undefined && layer.seq_len_q === layer.seq_len_kv;
+    return { causal: layer.causal === true && equal ? "top_left" : layer.causal };
 }
 
 /**
@@ -100,11 +100,11 @@ function causal(layer) {
  * @returns {string | number | boolean | null}
  */
 export function value(text, type) {
-  const bare = text.trim();
-  if (type === "integer" && INTEGER.test(bare)) return Number(bare);
-  if (type === "boolean" && (bare === "true" || bare === "false")) return bare === "true";
-  if (bare === "null") return null;
-  return bare;
+    const bare = text.trim();
+    if (type === "integer" && INTEGER.test(bare)) return Number(bare);
+    if (type === "boolean" && (bare === "true" || bare === "false")) return bare === "true";
+    if (bare === "null") return null;
+    return bare;
 }
 
 /**
@@ -115,9 +115,9 @@ export function value(text, type) {
  * @returns {Record<string, any>}
  */
 export function changes(state, catalog) {
-  const types = new Map(catalog.facts("machine", "request").map((fact) => [fact.name, fact.type]));
-  const made = state.changes.filter(({ fact, value: text }) => fact !== "" && text.trim() !== "");
-  return Object.fromEntries(made.map(({ fact, value: text }) => [fact, value(text, types.get(fact))]));
+    const types = new Map(catalog.facts("machine", "request").map((fact) => [fact.name, fact.type]));
+    const made = state.changes.filter(({ fact, value: text }) => fact !== "" && text.trim() !== "");
+    return Object.fromEntries(made.map(({ fact, value: text }) => [fact, value(text, types.get(fact))]));
 }
 
 /**
@@ -127,9 +127,9 @@ export function changes(state, catalog) {
  * @returns {import("./catalog.js").Fact[]}
  */
 export function layerFacts(catalog) {
-  const facts = catalog.facts("request");
-  const alignments = facts.find((fact) => fact.name === ALIGNMENT)?.values ?? [];
-  return facts
-    .filter((fact) => fact.name !== ALIGNMENT)
-    .map((fact) => (fact.name === "causal" ? { ...fact, values: [...fact.values, ...alignments] } : fact));
+    const facts = catalog.facts("request");
+    const alignments = facts.find((fact) => fact.name === ALIGNMENT)?.values ?? [];
+    return facts
+        .filter((fact) => fact.name !== ALIGNMENT)
+        .map((fact) => (fact.name === "causal" ? { ...fact, values: [...fact.values, ...alignments] } : fact));
 }

@@ -17,47 +17,47 @@
 
 /** @type {State} */
 export const NOTHING = Object.freeze({
-  machine: "host",
-  facts: "",
-  request: {},
-  call: {},
-  config: "",
-  backend: "",
-  policy: "",
-  whyNot: "",
-  anyFact: false,
-  changes: [],
-  edit: "",
+    machine: "host",
+    facts: "",
+    request: {},
+    call: {},
+    config: "",
+    backend: "",
+    policy: "",
+    whyNot: "",
+    anyFact: false,
+    changes: [],
+    edit: "",
 });
 
 /** Holds the state, and tells of each change. */
 export class Store {
-  /** @param {State} state */
-  constructor(state) {
-    this.state = state;
-    /** @type {((state: State, from: string) => void)[]} */
-    this.listeners = [];
-  }
+    /** @param {State} state */
+    constructor(state) {
+        this.state = state;
+        /** @type {((state: State, from: string) => void)[]} */
+        this.listeners = [];
+    }
 
-  /**
-   * Hear of every change, and of where it comes from.
-   *
-   * @param {(state: State, from: string) => void} heard
-   */
-  listen(heard) {
-    this.listeners.push(heard);
-  }
+    /**
+     * Hear of every change, and of where it comes from.
+     *
+     * @param {(state: State, from: string) => void} heard
+     */
+    listen(heard) {
+        this.listeners.push(heard);
+    }
 
-  /**
-   * Change some of the state.
-   *
-   * @param {Partial<State>} change
-   * @param {string} from the control that changes it, or `link`
-   */
-  update(change, from) {
-    this.state = { ...this.state, ...change };
-    for (const heard of this.listeners) heard(this.state, from);
-  }
+    /**
+     * Change some of the state.
+     *
+     * @param {Partial<State>} change
+     * @param {string} from the control that changes it, or `link`
+     */
+    update(change, from) {
+        this.state = { ...this.state, ...change };
+        for (const heard of this.listeners) heard(this.state, from);
+    }
 }
 
 /**
@@ -68,9 +68,9 @@ export class Store {
  * @returns {string}
  */
 export function valueAt(state, path) {
-  const [group, ...rest] = path.split(".");
-  const found = /** @type {any} */ (state)[group];
-  return rest.length === 0 ? found : (found[rest.join(".")] ?? "");
+    const [group, ...rest] = path.split(".");
+    const found = /** @type {any} */ (state)[group];
+    return rest.length === 0 ? found : (found[rest.join(".")] ?? "");
 }
 
 /**
@@ -82,9 +82,9 @@ export function valueAt(state, path) {
  * @returns {Partial<State>}
  */
 export function putAt(state, path, value) {
-  const [group, ...rest] = path.split(".");
-  if (rest.length === 0) return { [group]: value };
-  const name = rest.join(".");
-  const others = Object.entries(/** @type {any} */ (state)[group]).filter(([key]) => key !== name);
-  return { [group]: Object.fromEntries(value === "" ? others : [...others, [name, value]]) };
+    const [group, ...rest] = path.split(".");
+    if (rest.length === 0) return { [group]: value };
+    const name = rest.join(".");
+    const others = Object.entries(/** @type {any} */ (state)[group]).filter(([key]) => key !== name);
+    return { [group]: Object.fromEntries(value === "" ? others : [...others, [name, value]]) };
 }
