@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -102,32 +102,31 @@ class Soak:
 
     async def singles(self, seed: int) -> None:
         """Ask for one decision after the other."""
-        caller, dice = load.Caller(self.port), Random(_SEED + seed)  # noqa: S311 - no secret
-        while time.monotonic() < self.end:
-            asked = dice.choice(self.lines)
-            answer = await caller.send(load.request("/v1/decide", json.dumps(asked).encode()))
-            if self.note("decide", answer):
-                told = json.loads(answer.body)
-                self.digests[told["digest"]] += 1
-                self.held(asked, told, told["digest"])
-            await asyncio.sleep(PAUSE)
-        caller.close()
+        async for asked, told in self._decided("decide", self.lines, seed, PAUSE):
+            self.held(asked, told, told["digest"])
 
     async def many(self, seed: int) -> None:
         """Ask for batches, and see that each is of one rule set."""
+        async for asked, told in self._decided("decide, a batch", self.batches, seed, 100 * PAUSE):
+            if len(told["decisions"]) != len(asked["requests"]):
+                self.faults.append(f"a batch of {len(asked['requests'])} has {len(told['decisions'])} answers")
+            for request, one in zip(asked["requests"], told["decisions"], strict=False):
+                self.held({"facts": asked["facts"], "request": request}, one, told["digest"])
+                await asyncio.sleep(0)
+
+    async def _decided(
+        self, what: str, questions: Sequence[Mapping[str, Any]], seed: int, pause: float
+    ) -> AsyncIterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """Ask one question after the other, and give those that are answered with their answers."""
         caller, dice = load.Caller(self.port), Random(_SEED + seed)  # noqa: S311 - no secret
         while time.monotonic() < self.end:
-            asked = dice.choice(self.batches)
+            asked = dice.choice(questions)
             answer = await caller.send(load.request("/v1/decide", json.dumps(asked).encode()))
-            if self.note("decide, a batch", answer):
+            if self.note(what, answer):
                 told = json.loads(answer.body)
                 self.digests[told["digest"]] += 1
-                if len(told["decisions"]) != len(asked["requests"]):
-                    self.faults.append(f"a batch of {len(asked['requests'])} has {len(told['decisions'])} answers")
-                for request, one in zip(asked["requests"], told["decisions"], strict=False):
-                    self.held({"facts": asked["facts"], "request": request}, one, told["digest"])
-                    await asyncio.sleep(0)
-            await asyncio.sleep(100 * PAUSE)
+                yield asked, told
+            await asyncio.sleep(pause)
         caller.close()
 
     async def explained(self) -> None:

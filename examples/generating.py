@@ -14,7 +14,7 @@ from small_pipelines import small
 
 from selector import Selector
 from selector.command.inputs import config
-from selector.command.options import CONFIG_FLAG
+from selector.command.usage import CONFIG_FLAG, UsageError, take_dotted
 from selector.decision import SelectionError
 from selector.rules.problems import ProblemsError
 
@@ -55,26 +55,16 @@ def options_of(about: str, arguments: Sequence[str] | None, sizes: Mapping[str, 
     group = parser.add_argument_group("attention", f"also {PREFIX}PATH VALUE, as in {PREFIX}per_role.cross TORCH_SDPA")
     group.add_argument("--diffusion-attention-backend", dest="backend", metavar="NAME")
     group.add_argument(CONFIG_FLAG, dest="config", metavar="JSON|FILE")
-    plain, dotted = _parted(sys.argv[1:] if arguments is None else arguments)
+    try:
+        plain, dotted = take_dotted(sys.argv[1:] if arguments is None else arguments)
+    except UsageError as error:
+        parser.error(str(error))
     options = parser.parse_args(plain)
     options.dotted = dotted
     for name, size in numbers.items():
         if getattr(options, name) is None:
             setattr(options, name, size.small if options.random_weights else size.real)
     return options
-
-
-def _parted(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Part the dotted flags, ``--…config.path value`` or ``=value``, from the others."""
-    plain, dotted = [], []
-    rest = iter(arguments)
-    for argument in rest:
-        if argument.startswith(PREFIX):
-            name, sign, value = argument.removeprefix(PREFIX).partition("=")
-            dotted.append((name, value if sign else next(rest, "")))
-        else:
-            plain.append(argument)
-    return plain, dotted
 
 
 def generate(

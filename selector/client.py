@@ -6,31 +6,30 @@ import random
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from selector.closing import Closing
 from selector.decision import Outdated
 from selector.fetching import BOUNDS, Remote, RemoteError, rules_of
 from selector.forks import hold_still
-from selector.reloading import Reload, Shadow
+from selector.reloading import Reload
 from selector.rules.problems import ProblemsError, shown
 from selector.rules.text import read_bytes
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
 from selector.selecting import Selector
+from selector.serving import Serving, refusing
 from selector.whole_files import write_whole
 
 if TYPE_CHECKING:
     from selector.config import AttentionConfig
-    from selector.decision_log import DecisionLog
+    from selector.decision_logs import Log
 
 __all__ = ["RemoteError", "RemoteSelector"]
 
 
-class RemoteSelector(Selector):
+class RemoteSelector(Selector, Closing):
     """A `Selector` that decides here, with the rules of the service at `url`.
 
     They are fetched once, and asked for again every `refresh_seconds` (about; None: never) by a thread, and by
@@ -54,7 +53,7 @@ class RemoteSelector(Selector):
         backend: str | None = None,
         policy: str | None = None,
         environment: Mapping[str, str] | None = None,
-        log: DecisionLog | None = None,
+        log: Log | str | Path | None = None,
         first_use_check: bool | None = None,
         refresh_seconds: float | None = 30,
         timeout: float = 5,
@@ -88,7 +87,7 @@ class RemoteSelector(Selector):
                 raise
             name = shown(str(self._cache), 4096)
             try:
-                return rules_of(read_bytes(Path(self._cache), name, BOUNDS), name), _outdated(error, None)
+                return rules_of(read_bytes(Path(self._cache), name, BOUNDS), name), refusing(error, None)
             except ProblemsError as broken:
                 raise RemoteError([*error.problems, *broken.problems]) from error
         self._keep(found.text)
@@ -107,40 +106,26 @@ class RemoteSelector(Selector):
         why (`Decision.outdated`). With `shadow` the newer rules decide beside the old ones, as for `Selector`; while
         some do, so do those that the thread brings. Raises `ValueError` for what `on` gave.
         """
+        return super().reload(shadow=shadow)
+
+    def _see_that_it_reloads(self) -> None:
         if self.remote is None:
             raise ValueError("wanted the selector that `on` was called on: what it gave is not refreshed")
-        with self._reloading:
-            old = self.serving
-            try:
-                found = self.remote.newer(old.rules.digest)
-                newer = old if found is None else self._given.serve(found.rules)
-            except ProblemsError as error:
-                return self._refused(error)
-            digest, before = newer.rules.digest, old.rules.digest
-            if found is not None:
-                self._keep(found.text)
-            if old.outdated is not None:  # set only where it changes, for compiled code looks whether anything did
-                self.serving = old.kept(None)
-            if digest == before:
-                self.shadow = None
-                return Reload("unchanged", before)
-            newer = replace(newer, kernels=old.kernels)
-            if not shadow:
-                self.serving, self.shadow = newer, None
-                return self._told(Reload("swapped", digest, digest))
-            if self.shadow is None or self.shadow.serving.rules.digest != digest:
-                self.shadow = Shadow(newer)
-                self._told(Reload("shadowed", before, digest))
-            return Reload("shadowed", before, digest)
+
+    def _newest(self) -> Serving:
+        found = None if self.remote is None else self.remote.newer(self.rules.digest)
+        if found is None:
+            return self.serving
+        newer = self._given.serve(found.rules)
+        self._keep(found.text)
+        return newer
 
     def _refused(self, error: ProblemsError) -> Reload:
         """Serve on, and say so; it is logged once and not at every refresh."""
-        old, outdated = self.serving, _outdated(error, self.serving.outdated)
-        result = Reload("refused", old.rules.digest, problems=error.problems)
-        if old.outdated == outdated:
-            return result
-        self.serving = old.kept(outdated)
-        return self._told(result)
+        before = self.serving.outdated
+        if before is not None and before == refusing(error, before):
+            return Reload("refused", self.rules.digest, problems=error.problems)
+        return super()._refused(error)
 
     def _keep(self, text: bytes) -> None:
         """Write the cache; where that fails, what was fetched serves all the same, and the log has a warning."""
@@ -168,14 +153,6 @@ class RemoteSelector(Selector):
         if self._over is not None:
             self._over.set()
             self._over = None
-
-    def __enter__(self) -> Self:
-        """Give itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Refresh no more."""
-        self.close()
 
     def before_fork(self) -> None:
         """Do nothing: what serves is swapped at once, and waiting for an answer that is under way could take long."""
@@ -208,8 +185,3 @@ def _refreshing(known: weakref.ref[RemoteSelector], over: threading.Event, every
             return
         selector.reload(shadow=selector.shadow is not None)
         del selector
-
-
-def _outdated(error: ProblemsError, before: Outdated | None) -> Outdated:
-    since = before.since if before else datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Outdated(since, str(error.problems[0]), len(error.problems))

@@ -7,9 +7,9 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from selector.closing import Closing
 from selector.decision import Decision
 from selector.forks import hold_still
 from selector.line_files import LineFile, RotatedFile
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from selector.config import AttentionSpec
 
 
-class DecisionLog:
+class DecisionLog(Closing):
     """Appends decisions to a file of JSON lines; threads may share it, and processes the file.
 
     Each line is one write to the end of the file, so that lines never mix where the file system appends as POSIX says
@@ -75,14 +75,6 @@ class DecisionLog:
     def after_fork(self, *, child: bool) -> None:  # noqa: ARG002 - a child goes on as its parent does
         """Go on."""
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def line_of(decision: Decision, at: dt.datetime) -> dict[str, object]:

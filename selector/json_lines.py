@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from selector.rules.json_text import read_json
 from selector.rules.nodes import MOST_BYTES, MOST_LEVELS, OF_TEXTS, Bounds
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 STANDARD_INPUT = "-"
 _SPACE = " \t\n\r"
@@ -42,8 +42,7 @@ def opened(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _unreadable(name: str, error: Exception) -> ProblemsError:
-    said = (getattr(error, "strerror", None) or str(error)).lower()
-    return ProblemsError([Problem(Place(shown(name, 4096)), "unreadable", f"cannot read the file: {said}")])
+    return ProblemsError([Problem(Place(shown(name, 4096)), "unreadable", f"cannot read the file: {reason_of(error)}")])
 
 
 def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:

@@ -6,7 +6,7 @@ import functools
 import json
 import marshal
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from selector.configuring import Choices, choose, read_policy
 from selector.decision import Decision, Inputs
@@ -21,6 +21,9 @@ from selector.ruleset import RuleSet
 from selector.serving import invalid
 from selector.tracing import Trace
 
+if TYPE_CHECKING:
+    from selector.decision_logs import Log
+
 _written = writer()
 KEYS = dict.fromkeys(("id", "facts", "request", "config", "backend", "env", "policy", "expect"))
 
@@ -28,13 +31,6 @@ _MOST_KEPT = 512
 _MOST_KEY = 2_048  # bytes
 
 Made = TypeVar("Made")
-
-
-class Log(Protocol):
-    """What hears of every decision."""
-
-    def write(self, decision: Decision) -> None:
-        """Take note of one."""
 
 
 _Machine = tuple[list[Fault], dict[str, Value], Mapping[str, str]]
@@ -75,12 +71,15 @@ class Lines:
     lines, that of the line before is.
     """
 
-    def __init__(self, rules: RuleSet, device: int = 0, *, trace: bool = False, log: Log | None = None) -> None:
-        """Hold what all lines share."""
+    def __init__(
+        self, rules: RuleSet, device: int = 0, *, trace: bool = False, log: Log | None = None, name: str = "line"
+    ) -> None:
+        """Hold what all lines share; `name` is what a line is called in places."""
         self.rules = rules
         self.device = device
         self.trace = trace
         self.log = log
+        self.name = name
         self.last: tuple[object, _Machine] | None = None
         self.requests: _Recent[tuple[list[Fault], Request]] = _Recent()
         self.configs: _Recent[_Config] = _Recent()
@@ -112,7 +111,7 @@ class Lines:
         choices = self.configs.get(config) or self.configs.keep(config, self.config(given))
         if unknown or choices.of_env or machine[0] or layer[0] or choices.faults:
             faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
-            return invalid(faults, self.rules, choices.policy, "line")
+            return invalid(faults, self.rules, choices.policy, self.name)
         origins = {**machine[2], "policy": choices.origin}
         inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)
         return resolve(inputs, self.rules)
@@ -149,7 +148,7 @@ class Lines:
         """Answer a line that is not valid JSON as far as it can be understood: what excludes itself goes first."""
         found, _ = choose(given.get("config"), given.get("backend"), {}, self.rules)
         exclusive = [fault for fault in found if fault.code == "mutually_exclusive"]
-        return invalid([*exclusive, *faults], self.rules, "fallback", "line")
+        return invalid([*exclusive, *faults], self.rules, "fallback", self.name)
 
     @functools.cached_property
     def own_machine(self) -> _Machine:

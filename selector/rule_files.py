@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from selector.rules.nodes import OF_RULES, Node
-from selector.rules.problems import Place, Problem, ProblemsError, nearest, shown
+from selector.rules.problems import Place, Problem, ProblemsError, nearest, reason_of, shown
 from selector.rules.text import parsed, read_bytes
 
 TABLES = ("role_fallback", "platform_default", "explicit", "provider", "call")
@@ -100,8 +100,8 @@ class Finder:
         try:
             found = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or str(error)
-            self.problems.append(Problem(where, "unreadable", f"cannot read the rules folder: {said.lower()}"))
+            message = f"cannot read the rules folder: {reason_of(error)}"
+            self.problems.append(Problem(where, "unreadable", message))
             return []
         if not found:
             self.problems.append(Problem(where, "no-rules", "the rules folder holds no rule file (*.yaml)"))

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from selector.reloading import Reload, Shadow, load_settled
 from selector.rules.problems import ProblemsError
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet, load_rules, shipped
-from selector.serving import Given, Serving, Sourced
+from selector.serving import Given, Serving, Sourced, refusing
 
 if TYPE_CHECKING:
     from selector.config import AttentionConfig
@@ -172,29 +171,46 @@ class Selector:
         rules only decide beside the old ones; `shadow` counts the differences, `switch` lets the newer ones serve and
         `drop` forgets them. Raises `ValueError` for a selector that was made with a rule set and not with files.
         """
-        if self.folders is None:
-            raise ValueError("wanted a selector whose rules are read from files, got one with a rule set of its own")
+        self._see_that_it_reloads()
         with self._reloading:
             old = self.serving
             try:
-                newer = self._given.serve(load_settled(self.folders))
+                newer = self._newest()
             except ProblemsError as error:
-                since = old.outdated.since if old.outdated else _now()
-                outdated = Outdated(since, str(error.problems[0]), len(error.problems))
-                self.serving = old if old.outdated == outdated else old.kept(outdated)
-                return self._told(Reload("refused", old.rules.digest, problems=error.problems))
+                return self._refused(error)
+            self._say(None)
             digest, notices = newer.rules.digest, newer.rules.notices
             if digest == old.rules.digest:
                 self.shadow = None
-                self.serving = old.kept(None) if old.outdated else old
                 return Reload("unchanged", digest, notices=notices)
             newer = replace(newer, kernels=old.kernels)
-            if shadow:
-                self.shadow = Shadow(newer)
-                self.serving = old.kept(None) if old.outdated else old
-                return self._told(Reload("shadowed", old.rules.digest, digest, notices=notices))
-            self.serving, self.shadow = newer, None
-            return self._told(Reload("swapped", digest, digest, notices=notices))
+            if not shadow:
+                self.serving, self.shadow = newer, None
+                return self._told(Reload("swapped", digest, digest, notices=notices))
+            result = Reload("shadowed", old.rules.digest, digest, notices=notices)
+            if self.shadow is not None and self.shadow.serving.rules.digest == digest:
+                return result  # it goes on counting
+            self.shadow = Shadow(newer)
+            return self._told(result)
+
+    def _see_that_it_reloads(self) -> None:
+        """Raise `ValueError` where there is nothing to read rules from."""
+        if self.folders is None:
+            raise ValueError("wanted a selector whose rules are read from files, got one with a rule set of its own")
+
+    def _newest(self) -> Serving:
+        """Give what would serve with the rules as they are now. Raises `ProblemsError`."""
+        return self._given.serve(load_settled(self.folders or ()))
+
+    def _refused(self, error: ProblemsError) -> Reload:
+        """Serve on, and say in every decision that newer rules are refused."""
+        self._say(refusing(error, self.serving.outdated))
+        return self._told(Reload("refused", self.rules.digest, problems=error.problems))
+
+    def _say(self, outdated: Outdated | None) -> None:
+        """Say this of newer rules; set only where it changes, for compiled code looks whether anything did."""
+        if outdated != self.serving.outdated:
+            self.serving = self.serving.kept(outdated)
 
     def switch(self) -> Reload:
         """Let the rules in the shadow serve. Raises `ValueError` when there are none."""
@@ -231,10 +247,6 @@ def _opened(path: str | Path) -> Log:
     from selector.decision_logs import log_at  # only where something is logged
 
     return log_at(path)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def folders_from(rules: str | Path | Sequence[str | Path] | None, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from selector.faults import Fault, dotted, place
 from selector.origins import file_origins, policy_origin
 from selector.resolve import resolve, without_packages
 from selector.rules.nodes import Node
-from selector.rules.problems import ConfigError, FactsError, Problem
+from selector.rules.problems import ConfigError, FactsError, Problem, ProblemsError
 from selector.rules.text import read_file
 from selector.rules.vocabulary import Value, Vocabulary
 from selector.ruleset import RuleSet
@@ -180,6 +181,16 @@ def _placed(faults: Sequence[Fault], name: str, node: Node | None) -> list[Probl
             setting = str(rest[-1]) if rest else _SETTINGS.get(str(step), str(step))
             problems += place([fault._replace(path=())], setting)
     return problems
+
+
+def refusing(error: ProblemsError, before: Outdated | None) -> Outdated:
+    """Say that newer rules are refused, since now or since they were refused before, and why."""
+    since = before.since if before else _now()
+    return Outdated(since, str(error.problems[0]), len(error.problems))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def invalid(faults: Sequence[Fault], rules: RuleSet, policy: str, name: str) -> Decision:

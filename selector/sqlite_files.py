@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 
 from selector.log_columns import COLUMNS
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 VERSION = 1
-HEAD = b"SQLite format 3\0"
 _OWN = 0x41_54_53_4C  # "ATSL", by which the file says whose it is
 _WAIT = 10.0  # seconds for another process that writes
 _MOST_LETTERS = 4096
@@ -79,8 +78,7 @@ def opened_to_read(name: str) -> sqlite3.Connection:
     try:
         path.open("rb").close()
     except (OSError, ValueError) as error:
-        said = (getattr(error, "strerror", None) or str(error)).lower()
-        raise _problem(path, "unreadable", f"cannot read the file: {said}") from error
+        raise _problem(path, "unreadable", f"cannot read the file: {reason_of(error)}") from error
     # Beside a log in a folder that nobody may write no memory can be shared, and then nobody is writing.
     for mode in ("mode=ro", "immutable=1"):
         address = f"{path.absolute().as_uri()}?{mode}"

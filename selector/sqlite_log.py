@@ -11,9 +11,8 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from selector.closing import Closing
 from selector.decision import Decision
 from selector.decision_log import line_of
 from selector.forks import hold_still
@@ -28,7 +27,7 @@ _INSERT = f"INSERT INTO decisions ({', '.join(_NAMES)}) VALUES ({', '.join('?' *
 _Row = tuple[str | None, ...]
 
 
-class SqliteLog:
+class SqliteLog(Closing):
     """Writes decisions to an SQLite file; threads may share it, and processes the file.
 
     Lines are written in batches, each within half a second: a process that is killed loses no line that is older, and
@@ -86,14 +85,6 @@ class SqliteLog:
             self._write(self._taken())
             self._disconnect()
             self._ended = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- a transaction ---
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 _MOST_LETTERS = 4096
 
@@ -22,6 +22,5 @@ def write_whole(name: str, text: str) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
-        said = (getattr(error, "strerror", None) or str(error)).lower()
-        problem = Problem(Place(shown(name, _MOST_LETTERS)), "unwritable", f"cannot write the file: {said}")
+        problem = Problem(Place(shown(name, _MOST_LETTERS)), "unwritable", f"cannot write the file: {reason_of(error)}")
         raise ProblemsError([problem]) from error

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from selector.command.options import UsageError, parse
-from selector.rules.problems import ProblemsError
+from selector.command.options import parse
+from selector.command.usage import UsageError
+from selector.rules.problems import ProblemsError, reason_of
 
 DONE, FOUND, WRONG_INPUT, REFUSED = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except OSError as error:
-        return complain(f"standard output: cannot be written: {(error.strerror or str(error)).lower()}")
+        return complain(f"standard output: cannot be written: {reason_of(error)}")
     except KeyboardInterrupt:
         return INTERRUPTED
     return status

@@ -12,7 +12,7 @@ from selector.command import given
 from selector.decision_logs import Log
 from selector.json_lines import STANDARD_INPUT, lines_of, opened
 from selector.lines import Lines
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 _THRESHOLDS = (20_000, 20, 20)
 _TOGETHER = 32
@@ -76,6 +76,6 @@ def _seldom_collecting() -> Iterator[None]:
 
 
 def _unlogged(log: Log, name: str) -> ProblemsError:
-    said = given.said(log.last_error) if log.last_error else "for no known reason"
+    said = reason_of(log.last_error) if log.last_error else "for no known reason"
     message = f"{log.dropped} decisions could not be written to the log: {said}"
     return ProblemsError([Problem(Place(shown(name, 4096)), "unwritable", message)])

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from selector.analysis.diff import Change, Diff, diff
 from selector.analysis.machines import narrowed, on_machine
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.facts import read_machine
 from selector.faults import place
 from selector.rendering import differences
 from selector.rule_files import FILES, TABLES
-from selector.rules.problems import FactsError, Place, Problem, ProblemsError, shown
+from selector.rules.problems import FactsError, Place, Problem, ProblemsError, reason_of, shown
 from selector.rules.text import read_file
 from selector.ruleset import RuleSet, load_rules, shipped
 
@@ -81,7 +81,7 @@ def _check_out(revision: str, inner: str, folder: Path, name: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, check=False)
     except OSError as error:
-        problem = Problem(Place(shown(name)), "no-git", f"git cannot be run: {(error.strerror or str(error)).lower()}")
+        problem = Problem(Place(shown(name)), "no-git", f"git cannot be run: {reason_of(error)}")
         raise ProblemsError([problem]) from error
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from selector.command.inputs import read_change, request, selector
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.decision import Decision
 from selector.origins import flag_origins
 from selector.rules.problems import FactsError

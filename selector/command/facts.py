@@ -10,7 +10,7 @@ import sys
 import yaml
 
 from selector.command import given
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 
 _HEADER = "# Give these facts back with --facts. A package that is null is absent; `unknown` was not looked for.\n"
 

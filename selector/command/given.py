@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 from selector.ruleset import RuleSet
 from selector.selecting import rules_from
 
@@ -32,10 +32,5 @@ def log(name: str) -> Log:
     except ProblemsError:
         raise
     except (OSError, ValueError) as error:
-        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {said(error)}")
+        problem = Problem(Place(shown(name, 4096)), "unwritable", f"cannot write the log: {reason_of(error)}")
         raise ProblemsError([problem]) from error
-
-
-def said(error: Exception) -> str:
-    """Give what an error says, in small letters."""
-    return (getattr(error, "strerror", None) or str(error)).lower()

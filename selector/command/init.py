@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from selector import data
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 _SCHEMAS = ".schemas"
 _ADVICE = """\
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         if problem is None:
             _write(folder)
     except (OSError, ValueError) as error:
-        problem = f"cannot write the folder: {(getattr(error, 'strerror', None) or str(error)).lower()}"
+        problem = f"cannot write the folder: {reason_of(error)}"
     if problem is not None:
         raise ProblemsError([Problem(Place(shown(str(folder), 4096)), "unwritable", problem)])
     sys.stdout.write(_ADVICE.format(folder=options.folder))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from selector.command import given
-from selector.command.options import CONFIG_FLAG, UsageError
+from selector.command.usage import CONFIG_FLAG, UsageError
 from selector.rules.json_text import read_json
 from selector.rules.nodes import Node, TextError
 from selector.rules.problems import ConfigError, Place, Problem, shown

@@ -14,7 +14,7 @@ from pathlib import Path
 from selector.analysis.findings import CODES, LEVELS, Finding
 from selector.analysis.lint import lint_tables, ordered
 from selector.analysis.names import lint_names, lint_until
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.facts import read_machine
 from selector.faults import place
 from selector.rules.problems import FactsError, ProblemsError, shown

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from selector.command.log_options import LOG_VARIABLE
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.configuring import Origin
 from selector.decision import Code, Source
 from selector.json_lines import STANDARD_INPUT

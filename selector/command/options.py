@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from selector.command import log_options, serving_options
+from selector.command.usage import CONFIG_FLAG, UsageError, take_dotted
 from selector.rules.problems import nearest, shown
 
-CONFIG_FLAG = "--diffusion-attention-config"
 _COMMANDS = (
     "decide",
     "explain",
@@ -32,10 +32,6 @@ _COMMANDS = (
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - what add_subparsers returns has no public name
 
 
-class UsageError(ValueError):
-    """A command line that cannot be understood."""
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -46,7 +42,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     Raises `UsageError` that names the nearest option. ``--help`` prints and exits.
     """
-    plain, dotted = _take_dotted(arguments)
+    plain, dotted = take_dotted(arguments)
     if plain and not plain[0].startswith("-") and plain[0] not in _COMMANDS:
         hint = nearest(plain[0], _COMMANDS) or f"commands: {', '.join(_COMMANDS)}"
         raise UsageError(f"no command `{shown(plain[0])}`; {hint}")
@@ -58,24 +54,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UsageError(f"`{options.command}` takes no {CONFIG_FLAG}.…")
     options.dotted = dotted
     return options
-
-
-def _take_dotted(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    plain: list[str] = []
-    dotted: list[tuple[str, str]] = []
-    rest = iter(arguments)
-    for argument in rest:
-        if not argument.startswith(f"{CONFIG_FLAG}."):
-            plain.append(argument)
-            continue
-        name, sign, value = argument.removeprefix(f"{CONFIG_FLAG}.").partition("=")
-        if not sign:
-            following = next(rest, None)
-            if following is None:
-                raise UsageError(f"argument {argument}: expected one argument")
-            value = following
-        dotted.append((name, value))
-    return plain, dotted
 
 
 def _unknown(argument: str, parser: argparse.ArgumentParser, command: str | None) -> str:

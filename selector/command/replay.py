@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.json_lines import STANDARD_INPUT
 from selector.log_files import lines_in
 from selector.replaying import Change, Damage, Replayed, Work, replayed

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from selector.command import given
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.rules.problems import nearest, shown
 
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from selector.command import given
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.rules.problems import Place, Problem, ProblemsError, shown
 from selector.selecting import folders_from
 

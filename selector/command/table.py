@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from selector.command import given
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.facts import read_machine
 from selector.faults import place
 from selector.rendering.table import sheet

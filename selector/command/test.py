@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from selector.command import given
-from selector.command.options import UsageError
+from selector.command.usage import UsageError
 from selector.rules.problems import Place, Problem, ProblemsError
 from selector.ruleset import RuleSet
 from selector.scenario import files

@@ -112,12 +112,15 @@ def why_not(
     With `any_fact`, also facts are changed that nobody changes on a machine as it is, such as its architecture. Raises
     `ConfigError` for a backend that nobody knows and `FactsError` for a request that is not valid.
     """
-    rules = selector.rules
+    return why_not_of(_decision(selector, request), backend, selector.rules, any_fact=any_fact)
+
+
+def why_not_of(decision: Decision, backend: str, rules: RuleSet, *, any_fact: bool = False) -> WhyNot:
+    """Find why a backend does not run for what was decided by these rules; see `why_not`."""
     name = rules.named(backend)
     if name is None:
         hint = nearest(backend, rules.backends) or f"known: {listing(list(rules.backends))}"
         raise ConfigError([Problem(Place("backend"), "unknown-backend", f"no backend `{shown(backend)}`", hint)])
-    decision = _decision(selector, request)
     inputs = decision.inputs
     if inputs is None:
         raise FactsError(decision.error.problems if decision.error is not None else ())

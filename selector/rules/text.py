@@ -6,7 +6,7 @@ import codecs
 from pathlib import Path
 
 from selector.rules.nodes import OF_TEXTS, Bounds, Node, failure
-from selector.rules.problems import Place, shown
+from selector.rules.problems import Place, reason_of, shown
 
 
 def read_file(path: Path, name: str | None = None) -> Node:
@@ -37,9 +37,7 @@ def read_bytes(path: Path, name: str, most: Bounds = OF_TEXTS) -> bytes:
         with path.open("rb") as file:
             data = file.read(most.bytes + 1)
     except OSError as error:
-        raise failure(
-            Place(name), "unreadable", f"cannot read the file: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise failure(Place(name), "unreadable", f"cannot read the file: {reason_of(error)}") from error
     except ValueError as error:  # a NUL byte or a lone surrogate in the name
         raise failure(Place(shown(name)), "unreadable", f"cannot read the file: {error}") from error
     if len(data) > most.bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from selector import data
 from selector.rule_files import SUFFIXES
-from selector.rules.problems import Place, Problem, ProblemsError, shown
+from selector.rules.problems import Place, Problem, ProblemsError, reason_of, shown
 
 FOLDER = "tests"
 _MOST_LETTERS = 4096
@@ -32,8 +32,9 @@ def named(paths: Sequence[str]) -> list[ScenarioPath]:
         try:
             files = _of(Path(text))
         except (OSError, ValueError) as error:
-            said = (getattr(error, "strerror", None) or str(error)).lower()
-            problems.append(Problem(Place(shown(text, _MOST_LETTERS)), "unreadable", f"cannot read the folder: {said}"))
+            problems.append(
+                Problem(Place(shown(text, _MOST_LETTERS)), "unreadable", f"cannot read the folder: {reason_of(error)}")
+            )
             continue
         if not files:
             message = "the folder holds no scenario file (*.yaml)"

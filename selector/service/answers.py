@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from selector.analysis.diff import diff
@@ -15,7 +15,7 @@ from selector.lines import KEYS
 from selector.proposed import UNNAMED, overlaid
 from selector.rendering import differences
 from selector.rendering.whatif import what_if
-from selector.rendering.whynot import why_not
+from selector.rendering.whynot import why_not_of
 from selector.rule_files import FILES, TABLES
 from selector.rules.problems import FactsError, Place, Problem, ProblemsError, nearest
 from selector.rules.text import parsed
@@ -99,21 +99,12 @@ def explained(given: Given, now: Now) -> dict[str, object]:
     found["outdated"] = outdated(now.outdated)
     try:
         if backend is not None:
-            found["why_not"] = _why_not(decision, backend, any_fact=any_fact is True)
+            found["why_not"] = why_not_of(decision, backend, now.rules, any_fact=any_fact is True).to_dict()
         if changes is not None:
             found["what_if"] = what_if(decision, [(str(name), value) for name, value in changes.items()]).to_dict()
     except ProblemsError as error:
         raise invalid(error) from None
     return found
-
-
-def _why_not(decision: Decision, backend: str, *, any_fact: bool) -> dict[str, object]:
-    inputs, rules = decision.inputs, decision.rules
-    if inputs is None or rules is None:  # a decision that was made here has both
-        raise ValueError("wanted a decision with its inputs and rules")
-    chosen = Selector(rules=rules, facts={"platform": "cpu"}, environment={}).on(inputs.machine)
-    chosen.serving = replace(chosen.serving, choices=inputs.choices, policy=inputs.policy)
-    return why_not(chosen, inputs.request, backend, any_fact=any_fact).to_dict()
 
 
 # --- validate and diff --------------------------------------------------------------------------------------------

@@ -8,24 +8,21 @@ import hmac
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads it from the signatures
 from starlette.responses import Response
 
 from selector import __version__, data
 from selector.json_lines import writer
-from selector.lines import KEYS
 from selector.merged import as_yaml
 from selector.rules.problems import nearest
-from selector.service import answers, bodies, describing, openapi, pages
+from selector.service import answers, bodies, describing, failures, openapi, pages
 from selector.service.limits import Limits
 from selector.service.metrics import Metrics
-from selector.service.problems import ServiceError, problem
+from selector.service.problems import ServiceError, told
 from selector.service.served import Now, Served
 from selector.service.settings import Settings
 
@@ -126,11 +123,7 @@ class _Service:
             ("GET", "/page/{name}", pages.file),
         ):
             app.add_api_route(path, endpoint, methods=[method], include_in_schema=False)
-        app.add_exception_handler(ServiceError, _refused)
-        app.add_exception_handler(HTTPException, _unknown)
-        app.add_exception_handler(RequestValidationError, _unknown)
-        app.add_exception_handler(ClientDisconnect, _gone)
-        app.add_exception_handler(Exception, _failed)
+        failures.route(app)
 
     # --- decisions ---
 
@@ -140,7 +133,6 @@ class _Service:
         now = self.served.now()
         if "requests" in given:
             return await run_in_threadpool(self._all_decided, given, now)
-        answers.fields(given, KEYS)
         decision = answers.decided(given, now)
         self._heard([decision])
         answer = {"id": given.get("id"), **decision.answer(), "provider": decision.provider}
@@ -287,8 +279,6 @@ def _is_known(request: Request, digest: str) -> bool:
 
 
 def _reloaded(result: Reload) -> Response:
-    from selector.service.problems import told
-
     body = {
         "outcome": result.outcome,
         "digest": result.digest,
@@ -300,27 +290,3 @@ def _reloaded(result: Reload) -> Response:
 
 def _schema_names() -> list[str]:
     return sorted(path.name.removesuffix(".schema.json") for path in data.folder("schemas").glob("*.schema.json"))
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ServiceError)  # noqa: S101 - what it is registered for
-    return error.response()
-
-
-async def _unknown(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 422
-    details: Mapping[int, tuple[str, str]] = {
-        404: ("not-found", "no endpoint of that name; /openapi.json lists them"),
-        405: ("method", f"`{request.method}` is not what this endpoint answers"),
-    }
-    code, detail = details.get(status, ("refused", "the request is not one that is answered here"))
-    headers: Any = getattr(error, "headers", None)
-    return problem(status, code, detail, headers=headers)
-
-
-async def _gone(_: Request, __: Exception) -> Response:
-    return problem(400, "disconnected", "the caller went away before its body was whole")
-
-
-async def _failed(_: Request, __: Exception) -> Response:
-    return problem(500, "failed", "the service failed; its log on standard error says how")

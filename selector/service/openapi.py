@@ -14,7 +14,7 @@ from selector.ruleset import shipped
 from selector.selecting import Selector
 from selector.service import answers
 from selector.service.problems import MEDIA_TYPE, ServiceError, invalid, problem_body
-from selector.service.served import Now
+from selector.service.served import BODY, Now
 from selector.service.settings import MOST_REQUESTS
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ _OF_BODIES = (400, 408, 413, 415, 421, 422, 503)
 def document() -> Json:
     """Give the document. Answers of the examples are made with the shipped rules."""
     serving = Selector(rules=shipped(), facts={"platform": "cpu"}, environment={}).serving
-    now = Now(serving, Lines(serving.rules))
+    now = Now(serving, Lines(serving.rules, name=BODY))
     return {
         "openapi": "3.1.0",
         "info": {

@@ -38,6 +38,7 @@ def file(request: Request) -> Response:
     return _answer(name)
 
 
+@functools.lru_cache(maxsize=1)
 def machines() -> list[dict[str, object]]:
     """Give each machine that ships with the rules: its name, and its facts as they are written."""
     files = sorted((data.folder("rules") / "machines").glob("*.yaml"))

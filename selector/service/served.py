@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from selector.serving import Serving
     from selector.watching import Watcher
 
+BODY = "body"
+"""What a line is called that came over HTTP."""
 _NO_MACHINE = {"platform": "cpu"}  # nobody asks about it: requests bring their own facts
 
 
@@ -52,7 +54,7 @@ class Served:
         self._lock = threading.Lock()
         self._watcher: Watcher | None = None
         serving = self._selector.serving
-        self._now = Now(serving, Lines(serving.rules))
+        self._now = Now(serving, Lines(serving.rules, name=BODY))
 
     def now(self) -> Now:
         """Give what serves now."""
@@ -61,7 +63,7 @@ class Served:
         if found.serving is serving:
             return found
         with self._lock:
-            lines = found.lines if found.rules is serving.rules else Lines(serving.rules)
+            lines = found.lines if found.rules is serving.rules else Lines(serving.rules, name=BODY)
             self._now = Now(serving, lines)
             return self._now
 

@@ -24,7 +24,7 @@ class Settings:
     watch: bool = True
     token: str | None = None
     log: str | None = None
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]", "testserver")
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
     most_body: int = 8_000_000
     most_seconds: float = 10.0
     most_connections: int = 256

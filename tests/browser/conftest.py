@@ -20,7 +20,7 @@ def address() -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # playwright's event loop must not stay on in tests that run one of their own
 def browser() -> Iterator[Browser]:
     """Give the browser of this machine; nothing is downloaded."""
     path = chromium()

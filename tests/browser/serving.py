@@ -24,11 +24,11 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 EDIT = """\
 table: platform_default
 edits:
-  - id: ours
-    before: hopper-flash-attn
-    when: {arch: sm_90}
-    use: CUDNN_ATTN
-    because: Measured.
+- id: ours
+  before: hopper-flash-attn
+  when: {arch: sm_90}
+  use: CUDNN_ATTN
+  because: Measured.
 """
 FULL = urlencode({
     "machine": "h100", "request.model": "WanPipeline", "request.role": "cross", "request.causal": "bottom_right",

@@ -21,7 +21,7 @@ MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     """Give the client of a service with the shipped rules."""
-    with TestClient(make_app(Settings(watch=False))) as found:
+    with TestClient(make_app(Settings(watch=False)), "http://localhost") as found:
         yield found
 
 

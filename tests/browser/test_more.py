@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 H100 = "machine=h100&request.model=WanPipeline"
-UNFINISHED = EDIT.partition("    use:")[0]
+UNFINISHED = EDIT.partition("  use:")[0]
 
 
 def test_why_not_tells_what_is_in_the_way_and_what_would_be_enough(page: Page) -> None:
@@ -64,8 +64,8 @@ def test_a_problem_of_an_edit_stands_at_its_place(page: Page) -> None:
 
     page.shows("no fact `arhc` (did you mean `arch`?)", "#edit-said")
     assert page.window.locator(".gutter .wrong").inner_text().split() == ["✗", "5"]
-    assert page.window.locator(".excerpt").inner_text().splitlines() == ["    when: {arhc: sm_90}", "           ^"]
-    page.window.get_by_role("button", name="line 5, column 12").click()
+    assert page.window.locator(".excerpt").inner_text().splitlines() == ["  when: {arhc: sm_90}", "         ^"]
+    page.window.get_by_role("button", name="line 5, column 10").click()
     area = page.window.get_by_label("Edits, as YAML")
     assert area.evaluate("one => [document.activeElement === one, one.selectionStart]") == [True, len(UNFINISHED) - 13]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
+from selector.decision_logs import Log
 from selector.json_lines import Line
 from selector.lines import Lines
 from selector.ruleset import RuleSet, shipped
@@ -49,3 +51,17 @@ def value(path: Path, number: int = 1) -> dict[str, Any]:
     """Give one line of a log as plain data."""
     line: dict[str, Any] = json.loads(path.read_bytes().splitlines()[number - 1])
     return line
+
+
+def write_in_threads(log: Log, made: Sequence[Decision], count: int) -> None:
+    """Let that many threads write all of these to one log at the same time."""
+
+    def work() -> None:
+        for one in made:
+            log.write(one)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from selector.logged import LineError, Logged, read_line
 from selector.ruleset import load_rules
 from tests.selector.command.runs import environment
 from tests.selector.conftest import ALL, CPU, FI, cuda, decide, overlay
-from tests.selector.logged_lines import conformance, decisions, read, value, write
+from tests.selector.logged_lines import conformance, decisions, read, value, write, write_in_threads
 
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 TRTLLM = {"per_role": {"cross": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}}}
@@ -179,15 +178,7 @@ def test_threads_never_mix_their_lines(tmp_path: Path) -> None:
     made = list(decisions(1, 100))
     log = DecisionLog(tmp_path / "log")
 
-    def work() -> None:
-        for one in made:
-            log.write(one)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    write_in_threads(log, made, 8)
     log.close()
 
     assert log.dropped == 0

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from selector import Selector
+from selector.closing import Closing
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
 from selector.lines import Lines
@@ -26,7 +26,7 @@ from tests.selector.logged_lines import decisions, read, value
 from tests.selector.test_sqlite_log import rows
 
 
-class Slow:
+class Slow(Closing):
     """A log that writes when it is let."""
 
     def __init__(self) -> None:
@@ -50,14 +50,6 @@ class Slow:
     def close(self) -> None:
         """Say so."""
         self.closed.set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Broken(Slow):

@@ -101,7 +101,7 @@ def test_a_broken_set_is_refused_whole_while_the_old_one_serves(folder: Path) ->
 def test_it_says_since_when_the_first_refusal_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the last; and no longer once newer rules serve, or the broken ones are taken back."""
     clock = iter(["one", "two", "three"])
-    monkeypatch.setattr("selector.selecting._now", lambda: next(clock))
+    monkeypatch.setattr("selector.serving._now", lambda: next(clock))
     selector = on(folder)
     for broken in (BROKEN, BROKEN.replace("cudn", "cud"), "table: ["):
         file(folder, "edits.yaml", broken)

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +22,7 @@ from selector.rules.problems import ProblemsError
 from selector.sqlite_log import SqliteLog
 from tests.selector.command.runs import environment
 from tests.selector.conftest import CPU, FI, cuda, decide
-from tests.selector.logged_lines import decisions
+from tests.selector.logged_lines import decisions, write_in_threads
 
 TRTLLM = {"per_role": {"cross": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}}}
 WRITING = """
@@ -221,15 +220,7 @@ def test_threads_share_a_log(tmp_path: Path) -> None:
     made = list(decisions(1, 200))
     log = SqliteLog(tmp_path / "log.sqlite")
 
-    def work() -> None:
-        for one in made:
-            log.write(one)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    write_in_threads(log, made, 8)
     log.close()
 
     assert log.dropped == 0

@@ -82,7 +82,8 @@ def sizes_of(module: Untyped) -> dict[str, int]:
 def route_of(processor: Untyped) -> Route:
     """Tell by its code how a processor computes attention."""
     call = type(processor).__call__ if callable(processor) else None
-    names = frozenset[str]() if not isinstance(call, FunctionType) else frozenset(_names(call, _DEPTH))
+    reached = reached_by(call) if isinstance(call, FunctionType) else ()
+    names = frozenset(name for function in reached for name in names_in(function.__code__))
     if "dispatch_attention_fn" in names and hasattr(processor, "_attention_backend"):
         return "dispatcher"
     if "scaled_dot_product_attention" in names and not isinstance(processor, nn.Module):
@@ -90,13 +91,13 @@ def route_of(processor: Untyped) -> Route:
     return "none"
 
 
-def _names(function: FunctionType, depth: int) -> Iterator[str]:
-    """Name what a function refers to, and what the functions of its own file that it calls refer to."""
+def reached_by(function: FunctionType, depth: int = _DEPTH) -> Iterator[FunctionType]:
+    """Give a function, and the functions of its own file that it calls."""
+    yield function
     for name in names_in(function.__code__):
-        yield name
         called = function.__globals__.get(name)
         if depth and isinstance(called, FunctionType) and called.__module__ == function.__module__:
-            yield from _names(called, depth - 1)
+            yield from reached_by(called, depth - 1)
 
 
 def names_in(code: CodeType) -> Iterator[str]:

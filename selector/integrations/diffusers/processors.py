@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - what everybody calls it
 from torch.overrides import TorchFunctionMode
 
 from selector.integrations.diffusers.kernels import Dispatcher, refuse
-from selector.integrations.diffusers.modules import names_in
+from selector.integrations.diffusers.modules import names_in, reached_by
 from selector.integrations.diffusers.untyped import Untyped
 
 if TYPE_CHECKING:
@@ -112,17 +112,15 @@ def _eager(stock: Untyped, route: Through) -> Callable[..., Any] | None:
     time; compiled code has no such cost, and cannot be traced with globals that are no module's.
     """
     call = stock.__call__
-    elsewhere = (
-        function.__code__
-        for base in stock.__mro__
-        for name, function in vars(base).items()
-        if name != "__call__" and isinstance(function, FunctionType)
-    )
-    if not isinstance(call, FunctionType) or any(_ATTENTION in names_in(code) for code in elsewhere):
+    if not isinstance(call, FunctionType):
         return None
+    methods = (one for base in stock.__mro__ for name, one in vars(base).items() if name != "__call__")
+    elsewhere = [one for one in (*methods, *reached_by(call)) if isinstance(one, FunctionType) and one is not call]
     names = frozenset(names_in(call.__code__))
     functional = [name for name in names if call.__globals__.get(name) is F]
     if _ATTENTION not in names or not functional or "super" in names:
+        return None
+    if any(_ATTENTION in names_in(one.__code__) for one in elsewhere):
         return None
     others = call.__globals__ | dict.fromkeys(functional, _Functional(route.attend))
     made = FunctionType(call.__code__, others, call.__name__, call.__defaults__, call.__closure__)

@@ -3,7 +3,7 @@
 import { area, group, select, suggestions } from "./controls.js";
 import { byId, el, fill, folded, plain } from "./dom.js";
 import { layerFacts } from "./question.js";
-import { putAt, valueAt } from "./store.js";
+import { NOTHING, putAt, valueAt } from "./store.js";
 
 /** @typedef {import("./store.js").Store} Store */
 /** @typedef {import("./store.js").State} State */
@@ -94,17 +94,11 @@ export class Form {
     }
 
     #again() {
-        const fresh = {
-            request: {},
-            call: {},
-            config: "",
-            backend: "",
-            policy: "",
-            whyNot: "",
-            anyFact: false,
-            changes: [],
+        const click = () => {
+            const { machine, facts, edit } = this.store.state; // what is asked of stays
+            this.store.update({ ...NOTHING, machine, facts, edit }, "again");
         };
-        return el("button", { type: "button", on: { click: () => this.store.update(fresh, "again") } }, "Start over");
+        return el("button", { type: "button", on: { click } }, "Start over");
     }
 
     /**

@@ -45,6 +45,19 @@ class Helped:
         return self.attend(q, k, v) + F.scaled_dot_product_attention(q, k, v)
 
 
+def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attend."""
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+class Calling:
+    """One that attends in a function of its file too."""
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend twice."""
+        return attended(q, k, v) + F.scaled_dot_product_attention(q, k, v)
+
+
 class Spelt:
     """One that writes the name out."""
 
@@ -73,7 +86,9 @@ def qkv() -> tuple[Tensor, Tensor, Tensor]:
     return tuple(torch.randn(2, 3, 5, SIZE, generator=made) for _ in range(3))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(("stock", "calls"), [(Stock(), 1), (Derived(), 2), (Helped(), 2), (Spelt(), 1)])
+@pytest.mark.parametrize(
+    ("stock", "calls"), [(Stock(), 1), (Derived(), 2), (Helped(), 2), (Calling(), 2), (Spelt(), 1)]
+)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_all_attention_is_the_dispatchers(routed: Untyped, stock: Untyped, calls: int, *, compiled: bool) -> None:
     """However the processor reaches torch's function; the numbers are its own."""
@@ -87,7 +102,9 @@ def test_all_attention_is_the_dispatchers(routed: Untyped, stock: Untyped, calls
     assert sum(ran.backend == "TORCH_SDPA" for ran in dispatcher.report()) == 1
 
 
-@pytest.mark.parametrize(("stock", "plain"), [(Stock(), True), (Derived(), False), (Helped(), False), (Spelt(), False)])
+@pytest.mark.parametrize(
+    ("stock", "plain"), [(Stock(), True), (Derived(), False), (Helped(), False), (Calling(), False), (Spelt(), False)]
+)
 def test_other_functions_of_torch_are_called_without_a_detour(
     routed: Untyped, monkeypatch: pytest.MonkeyPatch, stock: Untyped, *, plain: bool
 ) -> None:

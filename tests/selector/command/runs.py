@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,3 +91,15 @@ def assert_in_bounds(ran: Process) -> None:
     """Hold that the process needed a second and 150 MB at most."""
     assert ran.seconds <= MOST_SECONDS
     assert ran.megabytes <= MOST_MEGABYTES
+
+
+def read_a_line_of(command: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command, close its output after one line, and give its status and what it says on standard error."""
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.readline()
+    running.stdout.close()
+    told = running.stderr.read()
+    running.stderr.close()
+    return running.wait(60), told

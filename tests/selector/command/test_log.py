@@ -16,7 +16,7 @@ import pytest
 
 from selector.decision_log import line_of
 from selector.decision_logs import log_at
-from tests.selector.command.runs import ask, assert_bad_input, environment, process
+from tests.selector.command.runs import ask, assert_bad_input, environment, process, read_a_line_of
 from tests.selector.conftest import CPU, FA2, cuda, decide
 from tests.selector.logged_lines import decisions
 
@@ -324,12 +324,4 @@ def test_a_reader_that_closes_the_pipe_ends_it_quietly(tmp_path: Path) -> None:
             log.write(one)
     command = [sys.executable, "-m", "selector", "log", str(tmp_path / "log.db"), "--format", "jsonl"]
 
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-    assert running.stdout is not None
-    assert running.stderr is not None
-    running.stdout.readline()
-    running.stdout.close()
-    told = running.stderr.read()
-    running.stderr.close()
-
-    assert (told, running.wait(60)) == (b"", 0)
+    assert read_a_line_of(command) == (0, b"")

@@ -18,7 +18,7 @@ import pytest
 from selector.command.replay import Summary
 from selector.replaying import Change, Damage, Replayed
 from selector.sqlite_log import SqliteLog
-from tests.selector.command.runs import ask, assert_bad_input, environment, process
+from tests.selector.command.runs import ask, assert_bad_input, environment, process, read_a_line_of
 from tests.selector.conftest import CPU, FA2, cuda, decide, overlay
 from tests.selector.logged_lines import ROW, decisions, value, write
 
@@ -302,16 +302,7 @@ def test_a_reader_that_closes_the_pipe_ends_it_quietly(tmp_path: Path, edited: s
     path = write(tmp_path / "log", made * 10)
     command = [sys.executable, "-m", "selector", "replay", str(path), "--rules", edited, "--processes", count]
 
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-    assert running.stdout is not None
-    assert running.stderr is not None
-    running.stdout.readline()
-    running.stdout.close()
-    told = running.stderr.read()
-    running.stderr.close()
-
-    assert told == b""
-    assert running.wait(60) == 0
+    assert read_a_line_of(command) == (0, b"")
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])

@@ -10,7 +10,8 @@ import pytest
 
 from selector import __version__, command
 from selector.command import complain, main, options
-from selector.command.options import UsageError, parse
+from selector.command.options import parse
+from selector.command.usage import UsageError
 from tests.selector.command.runs import ask, process
 
 HINT = "  hint: attention-selector --help\n"

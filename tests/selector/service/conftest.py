@@ -22,7 +22,7 @@ def serve() -> Iterator[Serve]:
 
         def started(**settings: Any) -> TestClient:  # noqa: ANN401 - of `Settings`
             app = make_app(Settings(**{"watch": False, **settings}))
-            return kept.enter_context(TestClient(app, raise_server_exceptions=False))
+            return kept.enter_context(TestClient(app, "http://localhost", raise_server_exceptions=False))
 
         yield started
 

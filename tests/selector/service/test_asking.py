@@ -10,6 +10,7 @@ import pytest
 
 from selector import Selector
 from selector.ruleset import load_rules, shipped
+from tests.browser.serving import EDIT
 from tests.selector.conftest import CPU, FA2, cuda
 from tests.selector.service.conftest import Serve
 
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 LAYER = {"role": "self", "head_dim": 128, "mask_free": True}
-EDIT = """\
-table: platform_default
-edits:
-- id: ours
-  before: hopper-flash-attn
-  when: {arch: sm_90}
-  use: CUDNN_ATTN
-  because: Measured.
-"""
 
 
 def test_an_explanation_is_that_of_the_decision(client: TestClient) -> None:
