@@ -159,8 +159,13 @@ def batch(count: int, seed: int = 0) -> dict[str, Any]:
 
 def dropped(port: int) -> int:
     """Give how many decisions the log of a service could not take."""
+    return metric(port, "log_dropped_total")
+
+
+def metric(port: int, name: str) -> int:
+    """Give a count of a service's metrics."""
     metrics = asyncio.run(Caller(port).send(request("/metrics", method="GET"))).body.decode()
-    found = re.findall(r"^attention_selector_log_dropped_total (\S+)$", metrics, re.MULTILINE)
+    found = re.findall(rf"^attention_selector_{name} (\S+)$", metrics, re.MULTILINE)
     return int(sum(map(float, found)))
 
 

@@ -25,6 +25,7 @@ from benchmarks.figures import Figure, figure, main
 
 LINES = 20_000
 REQUESTS = 10_000
+_BATCHES = 5
 MOST_SINGLE = 0.4
 """Milliseconds a decision: 2,500 a second."""
 MOST_P99 = 25.0
@@ -36,6 +37,7 @@ class Round(NamedTuple):
     each: float
     half: float
     most: float
+    answered: int
 
 
 def measure(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `figures.main` calls it
@@ -48,18 +50,49 @@ def measure(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `figures.main
         with load.serving(*flags) as (port, process), load.bare() as (other, _):
             asyncio.run(_round(port, raw, 1))  # so that caches are filled
             asyncio.run(_round(other, raw, 1))
-            single, bare, many, plain = [], [], [], []
+            single, bare, many, plain, lost = [], [], [], [], _Lost(port)
             for at in range(rounds):
                 bare.append(asyncio.run(_round(other, raw, seconds)))
                 single.append(asyncio.run(_round(port, raw, seconds)))
+                lost.of_singles(single[-1].answered)
                 body = batches[at % len(batches)]
                 plain.append(_only_json(body))
-                many.append(asyncio.run(_batches(port, body, 2 if quick else 5)))
-            held, lost = load.memory(process), load.dropped(port)
+                many.append(asyncio.run(_batches(port, body, _BATCHES)))
+                lost.of_batches(_BATCHES * REQUESTS)
+            held = load.memory(process)
     yield from _singles(single, bare)
     yield from _batched(many, plain)
     yield figure("memory of the service", [held], "MiB")
-    yield figure("decisions that the log could not take", [lost], "", note="it holds 20,000 that wait")
+    yield figure("decisions that the log could not take", lost.singles, "%", most=0)
+    yield figure(
+        "decisions of batches that the log could not take", lost.batches, "%", note="it holds 20,000 that wait"
+    )
+
+
+class _Lost:
+    """How many in a hundred decisions the log could not take."""
+
+    def __init__(self, port: int) -> None:
+        """Begin to count."""
+        self.port = port
+        self.before = load.dropped(port)
+        self.singles: list[float] = []
+        self.batches: list[float] = []
+
+    def of_singles(self, count: int) -> None:
+        """Take down what was lost of so many, one by one."""
+        self.singles.append(self._since(count))
+
+    def of_batches(self, count: int) -> None:
+        """Take down what was lost of so many in batches."""
+        self.batches.append(self._since(count))
+
+    def _since(self, count: int) -> float:
+        """Wait until all that the log took is written, so that it is no burden on what is measured next."""
+        while load.metric(self.port, "log_queued"):
+            time.sleep(0.1)
+        before, self.before = self.before, load.dropped(self.port)
+        return 100 * (self.before - before) / count
 
 
 def _singles(single: Sequence[Round], bare: Sequence[Round]) -> Iterator[Figure]:
@@ -104,7 +137,7 @@ async def _round(port: int, raw: Sequence[bytes], seconds: float) -> Round:
     await asyncio.gather(*(ask() for _ in range(load.CONNECTIONS)))
     passed = time.perf_counter() - start
     cuts = statistics.quantiles(taken, n=100)
-    return Round(passed / len(taken) * 1000, cuts[49], cuts[98])
+    return Round(passed / len(taken) * 1000, cuts[49], cuts[98], len(taken))
 
 
 async def _batches(port: int, body: bytes, count: int) -> float:

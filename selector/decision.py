@@ -118,6 +118,7 @@ class Decision:
     outdated: Outdated | None = None
     recorded_missing: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     recorded_origins: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    refused_by: str | None = field(default=None, repr=False, compare=False)
     inputs: Inputs | None = field(default=None, repr=False, compare=False)
     rules: RuleSet | None = field(default=None, repr=False, compare=False)
 

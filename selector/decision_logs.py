@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
+from selector.log_lines import LogLine
 
 SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
 
@@ -30,8 +31,8 @@ class Log(Protocol):
     def write(self, decision: Decision) -> None:
         """Write one line, unless the decision has no inputs (what was asked was not valid): it cannot be made again."""
 
-    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
-        """Write lines that were made already, as `line_of` makes them."""
+    def write_lines(self, lines: Iterable[LogLine]) -> None:
+        """Write lines that were made already, as a `LineWriter` makes them."""
 
     def close(self) -> object:
         """Write what is still to be written; what comes later is dropped."""

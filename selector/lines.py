@@ -8,13 +8,14 @@ import marshal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from selector.alike import Alike, Told
 from selector.configuring import Choices, choose, read_policy
 from selector.decision import Decision, Inputs
 from selector.facts import Request, read_machine, read_request
 from selector.faults import Fault, unknown_keys, wrong_type
 from selector.json_lines import strict_value, text_of, writer
 from selector.origins import policy_origin
-from selector.resolve import resolve
+from selector.resolve import resolve, resolve_told
 from selector.rules.nodes import MOST_BYTES, TextError
 from selector.rules.vocabulary import Value
 from selector.ruleset import RuleSet
@@ -37,6 +38,10 @@ _Machine = tuple[list[Fault], dict[str, Value], Mapping[str, str]]
 """What is wrong with the facts of a machine, the facts, and where each that was probed comes from."""
 
 
+_Layer = tuple[list[Fault], Request]
+"""What is wrong with a request, and the request."""
+
+
 class _Config(NamedTuple):
     """What a line says beside facts and request, and what is wrong with it."""
 
@@ -45,6 +50,14 @@ class _Config(NamedTuple):
     choices: Choices
     policy: str
     origin: str
+
+
+class _Shared(NamedTuple):
+    """What a line says beside its request: keys that are not known, the machine, the rest."""
+
+    unknown: list[Fault]
+    machine: _Machine
+    config: _Config
 
 
 class _Recent(dict[bytes, Made]):
@@ -81,7 +94,7 @@ class Lines:
         self.log = log
         self.name = name
         self.last: tuple[object, _Machine] | None = None
-        self.requests: _Recent[tuple[list[Fault], Request]] = _Recent()
+        self.requests: _Recent[_Layer] = _Recent()
         self.configs: _Recent[_Config] = _Recent()
 
     def answer(self, raw: bytes | None) -> str:
@@ -100,31 +113,42 @@ class Lines:
 
     def decide(self, given: Mapping[str, object]) -> Decision:
         """Decide for one parsed line."""
-        unknown = [] if given.keys() <= KEYS.keys() else unknown_keys((), given, KEYS)
-        get = given.get
-        machine = self.machine(get("facts")) if "facts" in given else self.own_machine
-        request = _told(get("request"))
-        layer = self.requests.get(request) or self.requests.keep(
-            request, read_request(get("request"), self.rules.vocabulary, ("request",))
-        )
-        config = _told([get("config"), get("backend"), get("env"), get("policy")])
-        choices = self.configs.get(config) or self.configs.keep(config, self.config(given))
-        if unknown or choices.of_env or machine[0] or layer[0] or choices.faults:
-            faults = [*unknown, *choices.of_env, *machine[0], *layer[0], *choices.faults]
-            return invalid(faults, self.rules, choices.policy, self.name)
-        origins = {**machine[2], "policy": choices.origin}
-        inputs = Inputs(machine[1], layer[1], choices.choices, choices.policy, origins=origins)
-        return resolve(inputs, self.rules)
+        request = given.get("request")
+        key = _told(request)
+        layer = self.requests.get(key) or self.requests.keep(key, self.request(request))
+        inputs = self.inputs(self.shared(given), layer)
+        return inputs if isinstance(inputs, Decision) else resolve(inputs, self.rules)
 
     def decide_each(self, shared: Mapping[str, object], requests: Iterable[object]) -> Iterator[Decision]:
-        """Decide for each of many requests to which the rest of a line is common; equal ones are decided once."""
-        known: dict[bytes, Decision] = {}
-        for request in requests:
-            key = _told(request)
-            found = known.get(key)
-            if found is None:
-                found = known[key] = self.decide({**shared, "request": request})
-            yield found
+        """Decide for each of many requests to which the rest of a line is common."""
+        rest = self.shared(shared)
+
+        def decide(request: object) -> Told:
+            inputs = self.inputs(rest, self.request(request))
+            return Told(inputs) if isinstance(inputs, Decision) else resolve_told(inputs, self.rules)
+
+        return map(Alike(self.rules.prepared.numbers, decide).decide, requests)
+
+    def shared(self, given: Mapping[str, object]) -> _Shared:
+        """Read what a line says beside its request."""
+        get = given.get
+        unknown = [] if given.keys() <= KEYS.keys() else unknown_keys((), given, KEYS)
+        machine = self.machine(get("facts")) if "facts" in given else self.own_machine
+        key = _told([get("config"), get("backend"), get("env"), get("policy")])
+        return _Shared(unknown, machine, self.configs.get(key) or self.configs.keep(key, self.config(given)))
+
+    def inputs(self, shared: _Shared, layer: _Layer) -> Inputs | Decision:
+        """Put together what a line says, or give the decision that tells what is wrong with it."""
+        unknown, machine, config = shared
+        if unknown or config.of_env or machine[0] or layer[0] or config.faults:
+            faults = [*unknown, *config.of_env, *machine[0], *layer[0], *config.faults]
+            return invalid(faults, self.rules, config.policy, self.name)
+        origins = {**machine[2], "policy": config.origin}
+        return Inputs(machine[1], layer[1], config.choices, config.policy, origins=origins)
+
+    def request(self, given: object) -> _Layer:
+        """Read the request of a line."""
+        return read_request(given, self.rules.vocabulary, ("request",))
 
     def machine(self, given: object) -> _Machine:
         """Read the facts of a line."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from selector.facts import derive
+from selector.kinds import Numbers
 from selector.rules.conditions import ALWAYS, UNKNOWN, Both, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
@@ -89,6 +90,7 @@ class Prepared:
         self.apart = self._configured_apart()
         """Whether no fact follows from one of the config and another one."""
         called = {fact.name for fact in rules.vocabulary.group.get("call", ())}
+        self.numbers = Numbers(rules)
         self.required_of_calls = tuple(name for name in rules.table("call").requires if name in called)
 
     # --- warnings ---
@@ -106,17 +108,21 @@ class Prepared:
     def unmet(self, table: str, facts: Facts) -> tuple[str, ...]:
         """Give the needs of the backend that are not met, each as a reason."""
         backend = str(facts["backend"])
-        names = self._asked.get((table, backend))
-        if names is None:
-            names = self._asked[table, backend] = tuple(dict.fromkeys(self._asked_by(table, backend)))
+        names = self.asked_by(table, backend)
         key = (table, backend, *[facts.get(name, UNKNOWN) for name in names])
         found = self._unmet.get(key)
         if found is None:
             found = _keep(self._unmet, key, tuple(dict.fromkeys(self._reasons(table, backend, facts))))
         return found
 
+    def asked_by(self, table: str, backend: str) -> tuple[str, ...]:
+        """Name every fact on which those reasons depend."""
+        names = self._asked.get((table, backend))
+        if names is None:
+            names = self._asked[table, backend] = tuple(dict.fromkeys(self._asked_by(table, backend)))
+        return names
+
     def _asked_by(self, table: str, backend: str) -> Iterator[str]:
-        """Name every fact on which the reasons depend."""
         yield from (test.fact for test in tests(self._backends.get(backend, ALWAYS)))
         yield from (row.read_from for row in self._using(table) if row.read_from is not None)
 

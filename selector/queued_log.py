@@ -8,13 +8,13 @@ import datetime as dt
 import functools
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from selector.closing import Closing
 from selector.decision import Decision
-from selector.decision_log import line_of
 from selector.decision_logs import Log
 from selector.forks import hold_still
+from selector.log_lines import LineWriter, LogLine
 
 _BATCH = 500
 _TOGETHER = 25
@@ -42,6 +42,7 @@ class QueuedLog(Closing):
         self.interval = flush
         self._failure: Exception | None = None
         self._lost = 0
+        self._writer = LineWriter()
         self._closing = False
         self._ended = False
         self._begin_again()
@@ -73,7 +74,7 @@ class QueuedLog(Closing):
         if held + held >= self.most and not self._wake.is_set():
             self._wake.set()
 
-    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
+    def write_lines(self, lines: Iterable[LogLine]) -> None:
         """Write lines that were made already, at once and not by the thread."""
         self.log.write_lines(lines)
 
@@ -160,17 +161,17 @@ class QueuedLog(Closing):
             pass
         return taken
 
-    def _lines(self, batch: Sequence[_Entry]) -> Iterator[Mapping[str, object]]:
-        """Make lines, letting go of the interpreter after some: who decides waits for these at most."""
+    def _lines(self, batch: Sequence[_Entry]) -> Iterator[LogLine]:
+        """Make lines; while few wait, who decides goes first: the interpreter is let go after some of them."""
         for place, (decision, at) in enumerate(batch):
             try:
-                line = line_of(decision, at)
+                line = self._writer.line(decision, at)
             except Exception as error:  # noqa: BLE001 - one decision that cannot be written costs no other its line
                 self._failure = error
                 self._lose(1)
             else:
                 yield line
-            if place % _TOGETHER == 0:
+            if place % _TOGETHER == 0 and 4 * len(self._queue) < self.most:
                 time.sleep(0)
 
     # --- forks ---

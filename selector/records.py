@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from selector.config import AttentionSpec, pydantic_faults, spec_faults
 from selector.configuring import Choices
 from selector.decision import Decision, Failure, Inputs, Outdated
-from selector.decision_log import deciding_row
 from selector.facts import Request
 from selector.faults import Fault, Path, place
+from selector.log_lines import deciding_row
 from selector.resolve import resolve
 from selector.rules.problems import Place, Problem, ProblemsError
 from selector.rules.vocabulary import Value, Vocabulary

@@ -20,8 +20,8 @@ from typing import NamedTuple, TypeVar
 
 from selector.config import spec_faults
 from selector.decision import Decision, Inputs
-from selector.decision_log import answer_of, deciding_row
 from selector.json_lines import Line
+from selector.log_lines import answer_of, deciding_row
 from selector.logged import TIME, LineError, Logged, read_line
 from selector.records import replay
 from selector.resolve import resolve

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from selector.alike import Told
 from selector.catalog import ModelRole
 from selector.configuring import Origin
 from selector.decision import Decision, Failure, Inputs, Source, ordered
 from selector.facts import derive
 from selector.rules.problems import Place, Problem, listing, nearest, shown
-from selector.rules.tables import Row, fill
+from selector.rules.tables import Row, fields, fill
 from selector.rules.vocabulary import Value
 from selector.rules.walk import first, walk
 from selector.ruleset import RuleSet
@@ -26,6 +27,12 @@ _SUPPLIED_PAIR = ("num_heads", "num_kv_heads")
 def resolve(inputs: Inputs, rules: RuleSet) -> Decision:
     """Decide. The decision holds its error when there is no backend; nothing is raised."""
     return _Resolution(inputs, rules).decide()
+
+
+def resolve_told(inputs: Inputs, rules: RuleSet) -> Told:
+    """Decide, and say for which other requests the decision may stand."""
+    path = _Resolution(inputs, rules)
+    return Told(path.decide(), frozenset(path.shown), path.met)
 
 
 def trace(inputs: Inputs, rules: RuleSet) -> Trace:
@@ -65,6 +72,9 @@ class _Resolution:
     log: str | None = None
     transform: str | None = None
     met: bool = False
+    shown: set[str] = field(default_factory=set)
+    last: Row | None = None
+    refusals: list[Row | None] = field(default_factory=list)
 
     # --- the path ---
 
@@ -109,10 +119,16 @@ class _Resolution:
             provider=provider,
             transform=self.transform if good else None,
             spec=self.spec if good else None,
+            refused_by=None if good else self.refused_by(error),
             inputs=self.inputs,
             rules=self.rules,
         )
         return decision
+
+    def refused_by(self, error: Failure | None) -> str | None:
+        """Name the row that refused: of a call the first one that did, whatever was tried instead of it."""
+        row = self.refusals[0] if self.refusals else self.last
+        return row.name if row is not None and error is not None and error.code == "refused" else None
 
     def log_line(self) -> str:
         if self.source != "platform":
@@ -191,6 +207,7 @@ class _Resolution:
             self.warnings.append(self.fill(caution.warn))
 
     def fill(self, template: str) -> str:
+        self.shown |= fields(template)
         return fill(template, self.facts, self.rules.vocabulary)
 
     # --- the tables ---
@@ -203,7 +220,9 @@ class _Resolution:
             if fact not in self.facts:
                 raise _MissingFact(fact)
         if self.recorded is None:
-            return first(table, self.facts, decider.abilities, without) if without else decider.first(self.facts)
+            row = first(table, self.facts, decider.abilities, without) if without else decider.first(self.facts)
+            self.last = row
+            return row
         walked = walk(table, self.facts, decider.abilities, without) if without else decider.steps(self.facts)
         steps = tuple(walked)
         origins = self.origins(self.recorded.walks)
@@ -315,7 +334,9 @@ class _Resolution:
 
     def unmet(self, table: str) -> str:
         """Give the needs of the backend that are not met, in brackets, or nothing."""
-        reasons = self.rules.prepared.unmet(table, self.facts)
+        prepared = self.rules.prepared
+        reasons = prepared.unmet(table, self.facts)
+        self.shown.update(prepared.asked_by(table, str(self.facts["backend"])))
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     def default(self, without: Sequence[str]) -> None:
@@ -335,6 +356,7 @@ class _Resolution:
         if found is not None:
             row, old = found
             reasons = "; ".join(result.reason() for result in old)
+            self.shown.update(result.fact for result in old)
             self.warnings.append(f"{row.target_for(self.facts)} would run here with a newer package ({reasons})")
 
     def provider(self) -> str | None:
@@ -381,6 +403,7 @@ class _Resolution:
         while True:
             row = self.visit("call", self.backend)
             if row is None or row.action == "refuse":
+                self.refusals.append(row)
                 return row
             if row.action == "use":
                 self.transform = self.fill(row.transform) if row.transform else None

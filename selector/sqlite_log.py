@@ -6,17 +6,16 @@ import atexit
 import collections
 import datetime as dt
 import errno
-import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from selector.closing import Closing
 from selector.decision import Decision
-from selector.decision_log import line_of
 from selector.forks import hold_still
-from selector.log_columns import COLUMNS, columns_of
+from selector.log_columns import COLUMNS
+from selector.log_lines import LineWriter, LogLine
 from selector.sqlite_files import opened_to_write
 
 _BATCH = 500  # lines of one transaction
@@ -51,6 +50,7 @@ class SqliteLog(Closing):
         self.last_error: Exception | None = None
         self._pending: collections.deque[tuple[Decision, dt.datetime]] = collections.deque()
         self._lock = threading.Lock()
+        self._writer = LineWriter()
         self._closing = threading.Event()
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -67,7 +67,7 @@ class SqliteLog(Closing):
         elif self._thread is None:
             self._begin()
 
-    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
+    def write_lines(self, lines: Iterable[LogLine]) -> None:
         """Write lines that were made already, in one transaction, after what was taken before."""
         with self._lock:
             self._write([*self._taken(), *lines])
@@ -88,29 +88,18 @@ class SqliteLog(Closing):
 
     # --- a transaction ---
 
-    def _taken(self) -> list[Mapping[str, object]]:
+    def _taken(self) -> list[LogLine]:
         pending = [self._pending.popleft() for _ in range(len(self._pending))]
-        return [line_of(decision, at) for decision, at in pending]
+        return [self._writer.line(decision, at) for decision, at in pending]
 
-    def _write(self, lines: list[Mapping[str, object]]) -> None:
-        rows = [row for row in map(self._row, lines) if row is not None]
-        if not rows:
+    def _write(self, lines: list[LogLine]) -> None:
+        if not lines:
             return
         try:
-            self._commit(rows)
+            self._commit([(at, text, *columns) for at, text, columns in lines])
         except (sqlite3.Error, OSError, ValueError) as error:
-            self._lose(len(rows), error)
-
-    def _row(self, line: Mapping[str, object]) -> _Row | None:
-        try:
-            return (str(line["at"]), json.dumps(line, allow_nan=False), *columns_of(line))
-        except (KeyError, TypeError, ValueError) as error:
-            self._lose(1, error)
-            return None
-
-    def _lose(self, count: int, error: Exception) -> None:
-        self.dropped += count
-        self.last_error = error
+            self.dropped += len(lines)
+            self.last_error = error
 
     def _commit(self, rows: list[_Row]) -> None:
         if self._ended:

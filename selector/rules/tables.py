@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,12 @@ class Table:
     requires: tuple[str, ...]
     rows: tuple[Row, ...]
     place: Place
+
+
+@functools.lru_cache(maxsize=1024)
+def fields(template: str) -> frozenset[str]:
+    """Name the facts whose values a template shows."""
+    return frozenset(_FIELD.findall(template))
 
 
 def fill(template: str, facts: Mapping[str, Value], vocabulary: Vocabulary) -> str:

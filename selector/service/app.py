@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import hmac
 import json
 import os
@@ -37,11 +38,14 @@ _MOST_QUEUED = 20_000
 """How many decisions may wait to be written: two batches of the largest size."""
 _MOST_AT_WORK = 2
 """How many explanations and comparisons are made at a time: each keeps a processor busy."""
+_COLLECTED = (25_000, 10, 10)
+"""When garbage is looked for: a batch makes ten thousands of objects that live as long as it does."""
 _written = writer()
 
 
 def from_environment() -> FastAPI:
-    """Make the application of a worker process."""
+    """Make the application of a worker process, which is its own."""
+    gc.set_threshold(*_COLLECTED)
     return make_app(Settings.from_json(os.environ[SETTINGS_VARIABLE], os.environ.get(TOKEN_VARIABLE)))
 
 
@@ -141,12 +145,16 @@ class _Service:
     def _all_decided(self, given: Mapping[str, object], now: Now) -> Response:
         decisions = list(answers.all_decided(given, now))
         self._heard(decisions)
-        texts: dict[int, str] = {}
+        texts: dict[object, str] = {}
+        told = []
         for one in decisions:
-            if id(one) not in texts:
-                texts[id(one)] = _written({**one.answer(), "provider": one.provider})
+            key = (one.backend, one.source, one.origin, one.rule, one.log, one.warnings, one.error, one.provider)
+            text = texts.get(key)
+            if text is None:
+                text = texts[key] = _written({**one.answer(), "provider": one.provider})
+            told.append(text)
         head = _written({"digest": now.rules.digest, "outdated": answers.outdated(now.outdated)}).removesuffix("}")
-        body = f'{head}, "decisions": [{", ".join(texts[id(one)] for one in decisions)}]}}'
+        body = f'{head}, "decisions": [{", ".join(told)}]}}'
         return Response(body, media_type="application/json")
 
     def _heard(self, decisions: Iterable[Decision]) -> None:

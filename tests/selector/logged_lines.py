@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from selector.decision_log import DecisionLog
 from selector.decision_logs import Log
 from selector.json_lines import Line
 from selector.lines import Lines
+from selector.log_columns import columns_of
+from selector.log_lines import LineWriter, LogLine
 from selector.ruleset import RuleSet, shipped
 from tests.oracle.situations import situations
 
@@ -65,3 +68,14 @@ def write_in_threads(log: Log, made: Sequence[Decision], count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def line_of(decision: Decision, at: dt.datetime) -> dict[str, Any]:
+    """Give the line of a decision as plain data."""
+    found: dict[str, Any] = json.loads(LineWriter().line(decision, at).text)
+    return found
+
+
+def logged(*lines: Mapping[str, object]) -> list[LogLine]:
+    """Give lines to be written that say what is wanted of them."""
+    return [LogLine(str(line.get("at", "")), json.dumps(line), columns_of(line)) for line in lines]

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from selector.decision import Decision
-from selector.decision_log import DecisionLog, answer_of, deciding_row, line_of
+from selector.decision_log import DecisionLog
 from selector.json_lines import Line
+from selector.log_columns import columns_of
+from selector.log_lines import LineWriter, answer_of, deciding_row
 from selector.logged import LineError, Logged, read_line
 from selector.ruleset import load_rules
 from tests.selector.command.runs import environment
 from tests.selector.conftest import ALL, CPU, FI, cuda, decide, overlay
-from tests.selector.logged_lines import conformance, decisions, read, value, write, write_in_threads
+from tests.selector.logged_lines import conformance, decisions, line_of, read, value, write, write_in_threads
 
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 TRTLLM = {"per_role": {"cross": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}}}
@@ -67,6 +69,17 @@ def test_drawn_decisions_come_back() -> None:
     assert all(back(one)[:2] == (one.inputs, answer_of(one)) for one in decisions(7, 1000))
 
 
+def test_a_line_is_written_as_json_writes_it_with_what_it_is_asked_by() -> None:
+    """Also where parts of it are written once for many."""
+    writer = LineWriter()
+    for one in decisions(8, 1500):
+        line = writer.line(one, NOON)
+        value = json.loads(line.text)
+        assert json.dumps(value) == line.text
+        assert (value, line.at) == (line_of(one, NOON), value["at"])
+        assert line.columns == columns_of(value)
+
+
 def test_a_line_says_when_by_which_rules_from_what_and_what_came_of_it() -> None:
     """Under names that stay."""
     made = decide(cuda(packages=FI), {"role": "cross", "head_dim": 128}, config=TRTLLM)
@@ -111,6 +124,16 @@ def test_a_refusal_names_the_row_that_refused() -> None:
     assert deciding_row(decide(CPU, backend="SAGE_ATTN")) == "explicit/refuse"
     assert deciding_row(decide(able, masked, backend="TRTLLM_ATTN")) == "call/trtllm-mask"
     assert deciding_row(decide(able, {"head_dim": 128}, backend="FLASH_ATTN")) == "explicit/able"
+
+
+def test_the_row_that_refused_is_that_of_the_trace() -> None:
+    """It is taken down while deciding; without that the trace tells it."""
+    refused = [one for one in decisions(9, 3000) if one.error is not None and one.error.code == "refused"]
+
+    assert len(refused) > 200
+    for one in refused:
+        assert one.refused_by is not None
+        assert one.refused_by == deciding_row(dataclasses.replace(one, refused_by=None))
 
 
 def test_a_strict_policy_names_the_row_that_would_have_substituted() -> None:

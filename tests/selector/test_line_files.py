@@ -19,15 +19,17 @@ from selector.log_query import Query, asked
 from selector.logged import LineError, read_line
 from tests.selector.command.runs import ask, environment
 from tests.selector.conftest import CPU, decide
-from tests.selector.logged_lines import decisions, read, write
+from tests.selector.logged_lines import decisions, logged, read, write
 
 WRITING = """
-import os, sys
+import json, os, sys
 from selector.decision_log import DecisionLog
+from selector.log_lines import LogLine
+write = lambda **line: log.write_lines([LogLine('', json.dumps(line), ())])
 path, who, count, most, kept = sys.argv[1:]
 log = DecisionLog(path, most_bytes=int(most), kept=int(kept))
 for number in range(int(count)):
-    log.write_lines([{'line': f'{who}-{number}', 'x': 'x' * 80}])
+    write(line=f'{who}-{number}', x='x' * 80)
 sys.exit(log.dropped)
 """
 
@@ -56,7 +58,7 @@ def filled(path: Path, count: int, **bounds: int) -> DecisionLog:
     """Give a log to which numbered lines were written."""
     with DecisionLog(path, **bounds) as log:
         for number in range(count):
-            log.write_lines([{"line": str(number)}])
+            log.write_lines(logged({"line": str(number)}))
     return log
 
 
@@ -127,10 +129,10 @@ def test_a_torn_line_takes_no_other_with_it(tmp_path: Path) -> None:
     """Whoever left it, and whenever."""
     path = tmp_path / "log"
     with DecisionLog(path, most_bytes=10_000) as log:
-        log.write_lines([{"line": "0"}])
+        log.write_lines(logged({"line": "0"}))
         with path.open("ab") as other:
             other.write(b'{"li')
-        log.write_lines([{"line": "1"}])
+        log.write_lines(logged({"line": "1"}))
 
     assert path.read_text("utf-8") == '{"line": "0"}\n{"li\n{"line": "1"}\n'
 
@@ -139,9 +141,9 @@ def test_a_file_that_is_gone_is_made_again(tmp_path: Path) -> None:
     """Somebody else put it aside, or threw it away."""
     path = tmp_path / "log"
     with DecisionLog(path, most_bytes=1000) as log:
-        log.write_lines([{"line": "0"}])
+        log.write_lines(logged({"line": "0"}))
         path.rename(tmp_path / "log.1")
-        log.write_lines([{"line": "1"}])
+        log.write_lines(logged({"line": "1"}))
 
     assert names(path) == ["0", "1"]
 
@@ -179,7 +181,7 @@ def test_a_closed_log_drops(tmp_path: Path) -> None:
     """Of either kind; closing twice is no error."""
     log = filled(tmp_path / "log", 1, most_bytes=100)
     log.close()
-    log.write_lines([{}])
+    log.write_lines(logged({}))
 
     file = LineFile(tmp_path / "other")
     file.close()
@@ -215,7 +217,7 @@ def test_processes_lose_double_and_tear_no_line(tmp_path: Path) -> None:
 
 def test_parent_and_child_rotate_the_same_file(tmp_path: Path) -> None:
     """A lock that both inherited would hold neither of them back."""
-    code = WRITING.replace("for number", "log.write_lines([{'line': 'first'}])\nchild = os.fork()\nfor number").replace(
+    code = WRITING.replace("for number", "write(line='first')\nchild = os.fork()\nfor number").replace(
         "{who}-", "{child > 0}-"
     )
     code = code.replace("sys.exit(log.dropped)", "if not child: os._exit(log.dropped)\n") + (
@@ -274,7 +276,7 @@ def test_a_question_is_answered_from_all_files(tmp_path: Path, capsys: pytest.Ca
 def test_who_reads_while_files_are_put_aside_misses_and_doubles_no_line(tmp_path: Path) -> None:
     """Each reading is of some first lines, all of them."""
     path = tmp_path / "log"
-    code = WRITING.replace("'x': 'x' * 80", "'x': 'x' * 80, 'request': {}, 'decision': {}, 'facts': {}")
+    code = WRITING.replace("x='x' * 80", "x='x' * 80, request={}, decision={}, facts={}")
     running = run(path, "a", 3000, most=16_000, kept=1000, code=code)
 
     def refuse(error: LineError) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from selector.decision_log import DecisionLog, line_of
+from selector.decision_log import DecisionLog
 from selector.log_columns import COLUMNS, columns_of
 from selector.log_files import is_sqlite, lines_in
 from selector.log_query import Asked, Query, asked
@@ -21,7 +21,7 @@ from selector.rules.problems import ProblemsError
 from selector.sqlite_files import opened_to_read
 from selector.sqlite_log import SqliteLog
 from selector.sqlite_query import SqliteAsked
-from tests.selector.logged_lines import decisions
+from tests.selector.logged_lines import decisions, line_of, logged
 
 KINDS = ("log.sqlite", "log.jsonl")
 START = dt.datetime(2026, 11, 30, 10, tzinfo=dt.UTC)
@@ -51,8 +51,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with the same lines in a log of each kind."""
     folder = tmp_path_factory.mktemp("logs")
     with SqliteLog(folder / KINDS[0]) as one, DecisionLog(folder / KINDS[1]) as other:
-        one.write_lines(LINES)
-        other.write_lines(LINES)
+        one.write_lines(logged(*LINES))
+        other.write_lines(logged(*LINES))
     return folder
 
 
@@ -185,7 +185,7 @@ def test_first_bytes_tell_a_kind_that_the_name_does_not(tmp_path: Path) -> None:
 def test_a_row_that_is_too_long_is_told_and_not_read(tmp_path: Path) -> None:
     """As a line that is."""
     with SqliteLog(tmp_path / "log.sqlite") as log:
-        log.write_lines([{"at": "x" * (1 << 20)}])
+        log.write_lines(logged({"at": "x" * (1 << 20)}))
 
     with lines_in(str(log.path), "log") as lines:
         assert [line.raw for line in lines] == [None]
@@ -194,10 +194,10 @@ def test_a_row_that_is_too_long_is_told_and_not_read(tmp_path: Path) -> None:
 def test_who_reads_slowly_holds_nobody_up(tmp_path: Path) -> None:
     """Rows are taken a page at a time; what comes later is not read, and the log is not locked."""
     with SqliteLog(tmp_path / "log.sqlite") as log:
-        log.write_lines(LINES * 3)
+        log.write_lines(logged(*LINES * 3))
         with lines_in(str(log.path), "log") as lines:
             first = next(lines)
-            log.write_lines(LINES)
+            log.write_lines(logged(*LINES))
             with closing(sqlite3.connect(log.path)) as other:
                 busy = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             rest = list(lines)

@@ -16,13 +16,14 @@ from selector.closing import Closing
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
 from selector.lines import Lines
+from selector.log_lines import LogLine
 from selector.logged import read_line
 from selector.queued_log import QueuedLog
 from selector.ruleset import shipped
 from selector.sqlite_log import SqliteLog
 from tests.selector.command.runs import environment
 from tests.selector.conftest import CPU, decide
-from tests.selector.logged_lines import decisions, read, value
+from tests.selector.logged_lines import decisions, logged, read, value
 from tests.selector.test_sqlite_log import rows
 
 
@@ -33,7 +34,7 @@ class Slow(Closing):
         self.let = threading.Event()
         self.begun = threading.Event()
         self.closed = threading.Event()
-        self.lines: list[Mapping[str, object]] = []
+        self.lines: list[LogLine] = []
         self.dropped = 0
         self.last_error: Exception | None = None
 
@@ -41,7 +42,7 @@ class Slow(Closing):
         """Take nothing this way."""
         raise AssertionError
 
-    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
+    def write_lines(self, lines: Iterable[LogLine]) -> None:
         """Wait, then take them."""
         self.begun.set()
         self.let.wait(30)
@@ -55,7 +56,7 @@ class Slow(Closing):
 class Broken(Slow):
     """A log that breaks its word and raises."""
 
-    def write_lines(self, lines: Iterable[Mapping[str, object]]) -> None:
+    def write_lines(self, lines: Iterable[LogLine]) -> None:
         """Raise."""
         list(lines)
         raise RuntimeError("broken")
@@ -145,7 +146,7 @@ def test_lines_that_were_made_already_are_written_at_once(tmp_path: Path) -> Non
     """By who brings them."""
     log = QueuedLog(DecisionLog(tmp_path / "log"))
 
-    log.write_lines([{"at": "now"}])
+    log.write_lines(logged({"at": "now"}))
 
     assert value(tmp_path / "log") == {"at": "now"}
     log.close()

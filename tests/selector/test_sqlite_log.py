@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from selector.decision_log import line_of
 from selector.json_lines import Line
 from selector.log_columns import COLUMNS, columns_of
 from selector.logged import read_line
@@ -22,7 +21,7 @@ from selector.rules.problems import ProblemsError
 from selector.sqlite_log import SqliteLog
 from tests.selector.command.runs import environment
 from tests.selector.conftest import CPU, FI, cuda, decide
-from tests.selector.logged_lines import decisions, write_in_threads
+from tests.selector.logged_lines import decisions, line_of, logged, write_in_threads
 
 TRTLLM = {"per_role": {"cross": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}}}
 WRITING = """
@@ -284,7 +283,7 @@ def test_rows_go_that_are_older_than_wanted(tmp_path: Path) -> None:
     made = decide(CPU)
     old = line_of(made, dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     with SqliteLog(tmp_path / "log.sqlite") as log:
-        log.write_lines([old] * 3)
+        log.write_lines(logged(*[old] * 3))
         log.write(made)
 
     with SqliteLog(tmp_path / "log.sqlite", most_days=1.5) as log:
@@ -470,12 +469,3 @@ def test_a_log_that_is_closed_drops_what_comes_later(tmp_path: Path) -> None:
 
     assert log.dropped == 1
     assert str(log.last_error) == "[Errno 9] the log is closed"
-
-
-def test_a_line_that_is_none_costs_no_other_its_own(tmp_path: Path) -> None:
-    """It is counted."""
-    with SqliteLog(tmp_path / "log.sqlite") as log:
-        log.write_lines([{"at": "2026", "x": float("nan")}, {}, {"at": "2026"}])
-
-    assert log.dropped == 2
-    assert [row["line"] for row in rows(log.path)] == ['{"at": "2026"}']

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from selector.decision_log import line_of
 from selector.decision_logs import log_at
 from tests.selector.command.runs import ask, assert_bad_input, environment, process, read_a_line_of
 from tests.selector.conftest import CPU, FA2, cuda, decide
-from tests.selector.logged_lines import decisions
+from tests.selector.logged_lines import decisions, line_of, logged
 
 KINDS = ("log.sqlite", "log.jsonl")
 HINT = "  hint: attention-selector --help\n"
@@ -44,7 +43,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Give a log of five decisions, of each kind."""
     path = tmp_path / str(request.param)
     with log_at(path) as made:
-        made.write_lines(lines())
+        made.write_lines(logged(*lines()))
     return str(path)
 
 
@@ -299,7 +298,7 @@ def test_a_log_in_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with log_at(folder / "log.sqlite") as made:
-        made.write_lines(lines())
+        made.write_lines(logged(*lines()))
     (folder / "log.sqlite").chmod(0o444)
     folder.chmod(0o555)
     for parent in list(folder.parents)[:4]:

@@ -20,7 +20,7 @@ from selector.replaying import Change, Damage, Replayed
 from selector.sqlite_log import SqliteLog
 from tests.selector.command.runs import ask, assert_bad_input, environment, process, read_a_line_of
 from tests.selector.conftest import CPU, FA2, cuda, decide, overlay
-from tests.selector.logged_lines import ROW, decisions, value, write
+from tests.selector.logged_lines import ROW, decisions, logged, value, write
 
 MEBIBYTE = 1 << 20
 CHANGE = (
@@ -176,7 +176,7 @@ def test_an_sqlite_log_is_replayed_as_the_same_lines(tmp_path: Path, edited: str
 def test_rows_of_an_sqlite_log_that_are_damaged(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Told by their number, and the rest is replayed."""
     with SqliteLog(tmp_path / "log.sqlite") as made:
-        made.write_lines(json.loads(line) for line in log.read_bytes().splitlines())
+        made.write_lines(logged(*map(json.loads, log.read_bytes().splitlines())))
     with contextlib.closing(sqlite3.connect(made.path)) as connection, connection:
         connection.execute("UPDATE decisions SET line = '{}}' WHERE id = 2")
         connection.execute("DELETE FROM decisions WHERE id = 1")

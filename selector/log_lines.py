@@ -1,0 +1,138 @@
+"""Lines of a decision log as they are written: with all that is needed to decide again, and nothing else."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from selector.json_lines import writer
+
+if TYPE_CHECKING:
+    from selector.config import AttentionSpec
+    from selector.configuring import Choices
+    from selector.decision import Decision
+    from selector.facts import Request
+    from selector.tracing import Walk
+
+_MOST_ANSWERS = 1_024
+_written = writer()
+_Of = TypeVar("_Of")
+
+
+class LogLine(NamedTuple):
+    """A line: when it was decided (UTC), the line as JSON, and the values by which it is asked for."""
+
+    at: str
+    text: str
+    columns: tuple[str | None, ...]
+    """Those of `selector.log_columns`, in their order."""
+
+
+class _Last(Generic[_Of]):
+    """The text of the last of some values that do not change: lines that follow each other often have the same one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[_Of, str] | None = None
+
+    def get(self, value: _Of) -> str | None:
+        last = self._last
+        return last[1] if last is not None and last[0] is value else None
+
+    def keep(self, value: _Of, text: str) -> str:
+        self._last = (value, text)
+        return text
+
+
+class LineWriter:
+    """Writes the lines of decisions; what many of them have in common is written once. Threads may share it."""
+
+    def __init__(self) -> None:
+        """Begin with nothing written."""
+        self._machines: _Last[Mapping[str, object]] = _Last()
+        self._choices: _Last[Choices] = _Last()
+        self._answers: dict[object, str] = {}
+
+    def line(self, decision: Decision, at: dt.datetime) -> LogLine:
+        """Give the line of a decision; `at` is a time in UTC. Raises `ValueError` without inputs."""
+        inputs = decision.inputs
+        if inputs is None:
+            raise ValueError("wanted a decision with its inputs, got one whose input was not valid")
+        when = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        request, machine, choices = inputs.request, inputs.machine, inputs.choices
+        facts = self._machines.get(machine) or self._machines.keep(machine, _written(dict(machine)))
+        chosen = self._choices.get(choices) or self._choices.keep(choices, _written(_choices(choices)))
+        absent = _written(list(inputs.absent)) if inputs.absent else "[]"
+        asked, row = _written(_asked(request)), deciding_row(decision)
+        text = (
+            f'{{"at": "{when}", "digest": "{decision.digest}", "facts": {facts}, "request": {asked}, '
+            f'"choices": {chosen}, "policy": "{inputs.policy}", "absent": {absent}, '
+            f'"decision": {self._answer(decision, row)}}}'
+        )
+        error, arch, platform = decision.error, machine.get("arch"), machine.get("platform")
+        columns = (
+            request.role, request.category, request.model, decision.backend, decision.provider, decision.source,
+            decision.origin, row, error.code if error else None, inputs.policy, decision.digest,
+            arch if isinstance(arch, str) else None, platform if isinstance(platform, str) else None,
+        )  # fmt: skip
+        return LogLine(when, text, columns)
+
+    def _answer(self, decision: Decision, row: str | None) -> str:
+        key = (
+            decision.backend, decision.source, decision.origin, decision.rule, decision.log, decision.warnings,
+            decision.error, decision.provider, decision.transform, row,
+        )  # fmt: skip
+        found = self._answers.get(key)
+        if found is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            found = self._answers[key] = _written({**answer_of(decision), "row": row})
+        return found
+
+
+def _asked(request: Request) -> dict[str, object]:
+    return {
+        "role": request.role, "category": request.category, "model": request.model, "facts": dict(request.facts),
+        "call": None if request.call is None else dict(request.call),
+    }  # fmt: skip
+
+
+def _choices(choices: Choices) -> dict[str, object]:
+    return {
+        "per_role": {role: _spec(spec) for role, spec in choices.per_role.items()},
+        "default": None if choices.default is None else _spec(choices.default),
+        "default_origin": choices.default_origin,
+    }
+
+
+def _spec(spec: AttentionSpec) -> dict[str, object]:
+    return spec.model_dump(exclude_none=True, exclude_unset=True)
+
+
+def answer_of(decision: Decision) -> dict[str, object]:
+    """Give what a decision answers as plain data: what is compared when it is made again."""
+    return {**decision.answer(), "provider": decision.provider, "transform": decision.transform}
+
+
+def deciding_row(decision: Decision) -> str | None:
+    """Name the row that decided, also where it refused (``table/row-id``).
+
+    None where no row did: a fact that a table requires was not known, or no row was left; and for a refusal that was
+    read back, whose rules are not at hand.
+    """
+    error = decision.error
+    if error is None:
+        return decision.rule
+    if error.code != "refused" or decision.rules is None or decision.inputs is None:
+        return None
+    return decision.refused_by or _refusing(decision.explain().walks)
+
+
+def _refusing(walks: Sequence[Walk]) -> str | None:
+    """Find the row that refused: of a call the first one that did, whatever was tried instead of it."""
+    for walk in walks:
+        chosen = walk.chosen
+        if walk.table == "call" and (chosen is None or chosen.row.action == "refuse"):
+            return chosen.row.name if chosen else None
+    last = walks[-1].chosen if walks else None
+    return last.row.name if last else None
