@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,16 +11,16 @@ from pathlib import Path
 from selector.closing import Closing
 from selector.decision import Decision
 from selector.forks import hold_still
-from selector.line_files import LineFile, RotatedFile
+from selector.line_files import CutOffError, LineFile, RotatedFile
 from selector.log_lines import LineWriter, LogLine
 
 
 class DecisionLog(Closing):
     """Appends decisions to a file of JSON lines; threads may share it, and processes the file.
 
-    Each line is one write to the end of the file, so that lines never mix where the file system appends as POSIX says
-    (a local one). With `most_bytes` the file is put aside as ``.1`` before it grows larger, the one before as ``.2``,
-    and so on; `kept` of them are kept. All processes that write to the file must then say so.
+    Lines are added to the end of the file by one write, so that they never mix where the file system appends as POSIX
+    says (a local one). With `most_bytes` the file is put aside as ``.1`` before it grows larger, the one before as
+    ``.2``, and so on; `kept` of them are kept. All processes that write to the file must then say so.
 
     Making it raises `OSError` when the file cannot be opened. Afterwards nothing is raised: a line that cannot be
     written is counted in `dropped`, and `last_error` says why, or why the file could not be put aside.
@@ -50,13 +51,14 @@ class DecisionLog(Closing):
 
     def write_lines(self, lines: Iterable[LogLine]) -> None:
         """Write lines that were made already."""
-        for line in lines:
-            data = line.text.encode() + b"\n"
+        rest = iter(lines)
+        while some := list(itertools.islice(rest, self._file.together)):
+            data = "".join([f"{line.text}\n" for line in some]).encode()
             with self._lock:
                 try:
                     self._file.append(data)
                 except OSError as error:
-                    self.dropped += 1
+                    self.dropped += len(some) - (error.whole if isinstance(error, CutOffError) else 0)
                     self._failed(error)
 
     def close(self) -> None:

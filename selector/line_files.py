@@ -12,8 +12,22 @@ from pathlib import Path
 _FLAGS = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
+class CutOffError(OSError):
+    """Not all was written that should have been; so many lines of it are whole."""
+
+    def __init__(self, written: int, of: int, whole: int) -> None:
+        """Say how many bytes were written."""
+        super().__init__(errno.EIO, f"wrote {written} of {of} bytes")
+        self.whole = whole
+
+
 class LineFile:
-    """A file to whose end each line is added by one write. Making it raises `OSError` when it cannot be opened."""
+    """A file to whose end lines are added, `together` of them at most by one write.
+
+    Making it raises `OSError` when it cannot be opened.
+    """
+
+    together = 1_000
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it."""
@@ -21,15 +35,18 @@ class LineFile:
         self._file: int | None = os.open(path, os.O_WRONLY | _FLAGS, 0o666)
         self._torn = _ends_within_a_line(path, self._file)
 
-    def append(self, line: bytes) -> None:
-        """Add a line. Raises `OSError` when it was not written, or not all of it; the next one then begins anew."""
+    def append(self, lines: bytes) -> None:
+        """Add lines, each with its end. Raises `OSError` where not all was written; the next ones then begin anew."""
         if self._file is None:
             raise OSError(errno.EBADF, "the log is closed")
-        data = b"\n" + line if self._torn else line
+        data = b"\n" + lines if self._torn else lines
         written = os.write(self._file, data)
-        self._torn = 0 < written < len(data) or (self._torn and not written)
         if written < len(data):
-            raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+            begun = self._torn
+            self._torn = begun if not written else data[written - 1 : written] != b"\n"
+            at_end = written > begun and data[written : written + 1] == b"\n"  # a line that lacks its end alone
+            raise CutOffError(written, len(data), max(data.count(b"\n", 0, written) - begun, 0) + at_end)
+        self._torn = False
 
     def close(self) -> None:
         """Close the file; what is added later raises."""
@@ -54,10 +71,12 @@ def _ends_within_a_line(path: Path, file: int) -> bool:
 class RotatedFile(LineFile):
     """A file that is put aside as ``.1``, and begun again, before a line would make it larger than `most_bytes`.
 
-    `kept` files are kept, the oldest with the highest number. Every process that adds lines must rotate: each holds the
-    file's lock while it does, and looks first whether the file that it has open is still the one of that name. Where a
-    file cannot be put aside, `tell` hears why, and lines go on being added to it.
+    Lines are added one by one. `kept` files are kept, the oldest with the highest number. Every process that adds lines
+    must rotate: each holds the file's lock while it does, and looks first whether the file that it has open is still
+    the one of that name. Where a file cannot be put aside, `tell` hears why, and lines go on being added to it.
     """
+
+    together = 1
 
     def __init__(self, path: Path, most_bytes: int, kept: int, tell: Callable[[OSError], None]) -> None:
         """Open the file, or make it."""
@@ -69,8 +88,8 @@ class RotatedFile(LineFile):
         self._process = os.getpid()
         self._file: int | None = self._opened()
 
-    def append(self, line: bytes) -> None:
-        """Add a line. Raises `OSError` when it was not written, or not all of it; the next one then begins anew."""
+    def append(self, lines: bytes) -> None:
+        """Add a line with its end. Raises `OSError` where not all was written; the next one then begins anew."""
         if self._file is None:
             raise OSError(errno.EBADF, "the log is closed")
         if self._process != os.getpid():  # a child shares its parent's lock, which would hold neither of them back
@@ -79,11 +98,11 @@ class RotatedFile(LineFile):
         self._file = self._locked(self._file)
         try:
             size = os.fstat(self._file).st_size
-            while size and size + len(line) > self._most and self._rotate():
+            while size and size + len(lines) > self._most and self._rotate():
                 self._file = self._locked(self._file)
                 size = os.fstat(self._file).st_size
             self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
-            super().append(line)
+            super().append(lines)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 

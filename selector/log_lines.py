@@ -51,6 +51,7 @@ class LineWriter:
         """Begin with nothing written."""
         self._machines: _Last[Mapping[str, object]] = _Last()
         self._choices: _Last[Choices] = _Last()
+        self._times: _Last[dt.datetime] = _Last()
         self._answers: dict[object, str] = {}
 
     def line(self, decision: Decision, at: dt.datetime) -> LogLine:
@@ -58,7 +59,7 @@ class LineWriter:
         inputs = decision.inputs
         if inputs is None:
             raise ValueError("wanted a decision with its inputs, got one whose input was not valid")
-        when = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        when = self._times.get(at) or self._times.keep(at, f"{at.isoformat(timespec='microseconds')[:-6]}Z")
         request, machine, choices = inputs.request, inputs.machine, inputs.choices
         facts = self._machines.get(machine) or self._machines.keep(machine, _written(dict(machine)))
         chosen = self._choices.get(choices) or self._choices.keep(choices, _written(_choices(choices)))

@@ -16,7 +16,7 @@ from selector.decision_logs import Log
 from selector.forks import hold_still
 from selector.log_lines import LineWriter, LogLine
 
-_BATCH = 500
+_BATCH = 1_000
 _TOGETHER = 25
 _Entry = tuple[Decision, dt.datetime]
 _now = functools.partial(dt.datetime.now, dt.UTC)
@@ -59,19 +59,26 @@ class QueuedLog(Closing):
 
     def write(self, decision: Decision) -> None:
         """Hand a decision over, unless it has no inputs (what was asked was not valid): it cannot be made again."""
-        if decision.inputs is None:
+        if decision.inputs is not None:
+            self._put([decision])
+
+    def write_all(self, decisions: Iterable[Decision]) -> None:
+        """Hand over decisions that were made together, at one time; those without inputs are left out."""
+        self._put([one for one in decisions if one.inputs is not None])
+
+    def _put(self, decisions: Sequence[Decision]) -> None:
+        queue, at = self._queue, _now()
+        room = 0 if self._closing else max(self.most - len(queue), 0)
+        queue.extend([(one, at) for one in decisions[:room]])
+        if len(decisions) > room:
+            self._lose(len(decisions) - room)
+        if not room or not decisions:
             return
-        queue = self._queue
-        held = len(queue)
-        if held >= self.most or self._closing:
-            self._lose(1)
-            return
-        queue.append((decision, _now()))
         if self._thread is None:
             self._begin()
         elif self._ended:
             self._lose_rest()
-        if held + held >= self.most and not self._wake.is_set():
+        if 2 * len(queue) >= self.most and not self._wake.is_set():
             self._wake.set()
 
     def write_lines(self, lines: Iterable[LogLine]) -> None:

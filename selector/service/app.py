@@ -161,8 +161,7 @@ class _Service:
         some = list(decisions)
         self.metrics.decided(some)
         if self.log is not None:
-            for one in some:
-                self.log.write(one)
+            self.log.write_all(some)
 
     async def explain(self, request: Request) -> Response:
         """Explain one line."""

@@ -177,6 +177,29 @@ def test_a_disk_that_is_full_breaks_nothing(tmp_path: Path) -> None:
     assert path.read_bytes().splitlines()[-1] == b'{"line": "0"}'
 
 
+@pytest.mark.parametrize("cut", range(61))
+def test_lines_that_are_cut_off_are_counted_and_cost_no_other_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Those that are whole are there, and the next ones begin anew, wherever the file system stopped."""
+    path = tmp_path / "log"
+    path.write_bytes(b'{"torn')
+    write = os.write
+    with DecisionLog(path) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda file, data: write(file, data[:cut]))
+            log.write_lines(logged(*({"line": str(number)} for number in range(4))))
+        log.write_lines(logged({"line": "4"}, {"line": "5"}))
+
+    found = path.read_text("utf-8").splitlines()
+    whole = min(cut // len('{"line": "0"}\n'), 4)  # after the end of the torn one
+    assert [line for line in found if line.endswith("}")] == [
+        f'{{"line": "{number}"}}' for number in [*range(whole), 4, 5]
+    ]
+    assert log.dropped == 4 - whole
+    assert str(log.last_error) == (f"[Errno 5] wrote {cut} of 57 bytes" if cut < 57 else "None")
+
+
 def test_a_closed_log_drops(tmp_path: Path) -> None:
     """Of either kind; closing twice is no error."""
     log = filled(tmp_path / "log", 1, most_bytes=100)

@@ -124,6 +124,24 @@ def test_many_threads_hand_over_and_none_is_lost(tmp_path: Path) -> None:
     assert len(read(tmp_path / "log")) == 4000
 
 
+def test_decisions_of_one_time_are_handed_over_together(tmp_path: Path) -> None:
+    """Those that can be made again, in their order, as far as there is room."""
+    made = [decide(CPU, {"head_dim": size}) for size in range(1, 9)]
+    log = QueuedLog(DecisionLog(tmp_path / "log"), 5)
+
+    log.write_all([])
+    assert log._thread is None
+    log.write_all([made[0], decide(CPU, {"head_dim": "x"}), *made[1:3]])
+    log.write_all(iter(made[3:]))
+
+    assert (log.dropped, log.close(), log.dropped) == (3, 0, 3)
+    found = [json.loads(line.raw or b"") for line in read(tmp_path / "log")]
+    assert [line["request"]["facts"]["head_dim"] for line in found] == [1, 2, 3, 4, 5]
+    assert len({line["at"] for line in found}) == 2
+    log.write_all(made)
+    assert log.dropped == 11
+
+
 def test_a_decision_without_inputs_has_no_line(tmp_path: Path) -> None:
     """And no thread is begun for it."""
     log = QueuedLog(DecisionLog(tmp_path / "log"))
