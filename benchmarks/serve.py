@@ -1,15 +1,17 @@
 """What the service answers in a second, and how long one answer takes.
 
 ``python -m benchmarks.serve [--quick] [--json FILE] [--compare [FILE]] [--markdown FILE]``. The service runs as a
-process with one worker and its log of decisions, callers in this process, on the same machine: sixteen connections kept
-alive, each of which asks again once it is answered. In turn with it they ask a FastAPI application that has one route,
-reads a JSON body and writes a JSON answer. The lines are those of the conformance cases with facts drawn at random, no
-two alike; a batch has 10,000 of their requests with sizes drawn at random, all of them different.
+process with one worker and its log of decisions, by JSON lines and by SQLite, callers in this process, on the same
+machine: sixteen connections kept alive, each of which asks again once it is answered. In turn with it they ask a
+FastAPI application that has one route, reads a JSON body and writes a JSON answer. The lines are those of the
+conformance cases with facts drawn at random, no two alike; a batch has 10,000 of their requests with sizes drawn at
+random, all of them different.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import statistics
 import sys
@@ -40,81 +42,85 @@ class Round(NamedTuple):
     answered: int
 
 
+class _Logged:
+    """A service with a log of one kind: what it took, and how many in a hundred decisions its log could not take."""
+
+    def __init__(self, port: int) -> None:
+        """Begin to count."""
+        self.port = port
+        self.dropped = load.dropped(port)
+        self.single: list[Round] = []
+        self.many: list[float] = []
+        self.lost: list[float] = []
+        self.lost_of_many: list[float] = []
+
+    def ask(self, raw: Sequence[bytes], seconds: float, body: bytes) -> None:
+        """Ask for decisions one by one for so long, then for some batches."""
+        self.single.append(asyncio.run(_round(self.port, raw, seconds)))
+        self.lost.append(self._lost(self.single[-1].answered))
+        self.many.append(asyncio.run(_batches(self.port, body, _BATCHES)))
+        self.lost_of_many.append(self._lost(_BATCHES * REQUESTS))
+
+    def _lost(self, count: int) -> float:
+        """Wait until all that the log took is written, so that it is no burden on what is measured next."""
+        while load.metric(self.port, "log_queued"):
+            time.sleep(0.1)
+        before, self.dropped = self.dropped, load.dropped(self.port)
+        return 100 * (self.dropped - before) / count
+
+
 def measure(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `figures.main` calls it
     """Measure all of it."""
     rounds, seconds = (3, 2.0) if quick else (9, 5.0)
     raw = [load.request("/v1/decide", json.dumps(line).encode()) for line in load.lines(LINES)]
     batches = [json.dumps(load.batch(REQUESTS, seed)).encode() for seed in range(3)]
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ("--no-watch", "--log", str(Path(folder) / "log.jsonl"))
-        with load.serving(*flags) as (port, process), load.bare() as (other, _):
-            asyncio.run(_round(port, raw, 1))  # so that caches are filled
-            asyncio.run(_round(other, raw, 1))
-            single, bare, many, plain, lost = [], [], [], [], _Lost(port)
-            for at in range(rounds):
-                bare.append(asyncio.run(_round(other, raw, seconds)))
-                single.append(asyncio.run(_round(port, raw, seconds)))
-                lost.of_singles(single[-1].answered)
-                body = batches[at % len(batches)]
-                plain.append(_only_json(body))
-                many.append(asyncio.run(_batches(port, body, _BATCHES)))
-                lost.of_batches(_BATCHES * REQUESTS)
-            held = load.memory(process)
-    yield from _singles(single, bare)
-    yield from _batched(many, plain)
-    yield figure("memory of the service", [held], "MiB")
-    yield figure("decisions that the log could not take", lost.singles, "%", most=0)
-    yield figure(
-        "decisions of batches that the log could not take", lost.batches, "%", note="it holds 20,000 that wait"
+    bare, plain = [], []
+    with contextlib.ExitStack() as kept:
+        folder = kept.enter_context(tempfile.TemporaryDirectory())
+        files = [str(Path(folder) / name) for name in ("log.jsonl", "log.sqlite")]
+        (port, process), (port_of_rows, _) = (
+            kept.enter_context(load.serving("--no-watch", "--log", file)) for file in files
+        )
+        other, _ = kept.enter_context(load.bare())
+        lines, rows = _Logged(port), _Logged(port_of_rows)
+        for one in (port, port_of_rows, other):
+            asyncio.run(_round(one, raw, 1))  # so that caches are filled
+        for at in range(rounds):
+            body = batches[at % len(batches)]
+            plain.append(_only_json(body))
+            bare.append(asyncio.run(_round(other, raw, seconds)))
+            lines.ask(raw, seconds, body)
+            rows.ask(raw, seconds, body)
+        held = load.memory(process)
+    bases = (
+        figure("a bare route", [one.each for one in bare], "ms", note=_rate([one.each for one in bare])),
+        figure("a bare route, 99 in 100", [one.most for one in bare], "ms"),
+        figure("a request as JSON", plain, "µs", note="read and written, in this process"),
     )
+    yield from bases
+    yield from _told(lines, bases, most=0)
+    yield figure("memory of the service", [held], "MiB")
+    yield from _told(rows, bases, ", logged by SQLite")
 
 
-class _Lost:
-    """How many in a hundred decisions the log could not take."""
-
-    def __init__(self, port: int) -> None:
-        """Begin to count."""
-        self.port = port
-        self.before = load.dropped(port)
-        self.singles: list[float] = []
-        self.batches: list[float] = []
-
-    def of_singles(self, count: int) -> None:
-        """Take down what was lost of so many, one by one."""
-        self.singles.append(self._since(count))
-
-    def of_batches(self, count: int) -> None:
-        """Take down what was lost of so many in batches."""
-        self.batches.append(self._since(count))
-
-    def _since(self, count: int) -> float:
-        """Wait until all that the log took is written, so that it is no burden on what is measured next."""
-        while load.metric(self.port, "log_queued"):
-            time.sleep(0.1)
-        before, self.before = self.before, load.dropped(self.port)
-        return 100 * (self.before - before) / count
+def _told(
+    found: _Logged, bases: tuple[Figure, Figure, Figure], how: str = "", most: float | None = None
+) -> Iterator[Figure]:
+    base, slow, read = bases
+    each, half = [one.each for one in found.single], [one.half for one in found.single]
+    slowest = [one.most for one in found.single]
+    rate = _rate([one / 1000 for one in found.many])
+    yield figure(f"a decision{how}", each, "ms", most=MOST_SINGLE, note=_rate(each))
+    yield figure(f"a decision{how}, against the bare route", each, "ms", to=base, most=3.5)
+    yield figure(f"a decision{how}, half of them", half, "ms")
+    yield figure(f"a decision{how}, 99 in 100", slowest, "ms", most=MOST_P99)
+    yield figure(f"a decision{how}, 99 in 100, against the bare route", slowest, "ms", to=slow)
+    yield figure(f"decisions that the log could not take{how}", found.lost, "%", most=0)
+    yield figure(f"a decision of a batch{how}", found.many, "µs", to=read, note=rate)
+    yield figure(f"decisions of batches that the log could not take{how}", found.lost_of_many, "%", most=most)
 
 
-def _singles(single: Sequence[Round], bare: Sequence[Round]) -> Iterator[Figure]:
-    base = figure("a bare route", [one.each for one in bare], "ms", note=_rate(one.each for one in bare))
-    slow = figure("a bare route, 99 in 100", [one.most for one in bare], "ms")
-    yield base
-    yield slow
-    each = [one.each for one in single]
-    yield figure("a decision", each, "ms", most=MOST_SINGLE, note=_rate(each))
-    yield figure("a decision, against the bare route", each, "ms", to=base, most=3.5)
-    yield figure("a decision, half of them", [one.half for one in single], "ms")
-    yield figure("a decision, 99 in 100", [one.most for one in single], "ms", most=MOST_P99)
-    yield figure("a decision, 99 in 100, against the bare route", [one.most for one in single], "ms", to=slow)
-
-
-def _batched(many: Sequence[float], plain: Sequence[float]) -> Iterator[Figure]:
-    base = figure("a request as JSON", plain, "µs", note="read and written, in this process")
-    yield base
-    yield figure("a decision of a batch", many, "µs", to=base, note=_rate(one / 1000 for one in many))
-
-
-def _rate(milliseconds: Iterator[float] | Sequence[float]) -> str:
+def _rate(milliseconds: Sequence[float]) -> str:
     return f"{1000 / statistics.median(milliseconds):,.0f} a second"
 
 

@@ -1,10 +1,11 @@
 """The service under a mixed load for some minutes, while its rules change every second and a third of them are broken.
 
-``python -m benchmarks.soak [--minutes 5] [--markdown FILE]``. Callers ask for single decisions, batches, explanations,
-rules and metrics, and send what is no request at all. It fails where a status of 500 or above is answered (503 of the
-stated limit aside), where a digest is none of the good rule sets or a decision is not the one of its digest, where a
-batch does not answer each request, where the log could not take a decision, and where the memory of the service at the
-end is over that after the first 30 seconds by more than 5 %.
+``python -m benchmarks.soak [--minutes 5] [--markdown FILE]``. Callers ask for single decisions and batches, each
+again once it is answered; others for explanations, rules and metrics, and send what is no request at all. It fails
+where a status of 500 or above is answered (503 of the stated limit aside), where a digest is none of the good rule
+sets or a decision is not the one of its digest, where a batch does not answer each request, where the log could not
+take a decision, and where the memory of the service at the end is over that after the first 30 seconds by more than 5
+%.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ from selector.ruleset import RuleSet, load_rules
 SETTLED = 30.0
 """Seconds after which the memory is held to."""
 GROWTH = 1.05
-PAUSE = 0.01
-"""Seconds between two decisions of a caller, so that the service is busy and not more: `benchmarks.serve` does that."""
 _SEED = 20_264
 _EDIT = """\
 table: platform_default
@@ -102,12 +101,12 @@ class Soak:
 
     async def singles(self, seed: int) -> None:
         """Ask for one decision after the other."""
-        async for asked, told in self._decided("decide", self.lines, seed, PAUSE):
+        async for asked, told in self._decided("decide", self.lines, seed):
             self.held(asked, told, told["digest"])
 
     async def many(self, seed: int) -> None:
         """Ask for batches, and see that each is of one rule set."""
-        async for asked, told in self._decided("decide, a batch", self.batches, seed, 100 * PAUSE):
+        async for asked, told in self._decided("decide, a batch", self.batches, seed):
             if len(told["decisions"]) != len(asked["requests"]):
                 self.faults.append(f"a batch of {len(asked['requests'])} has {len(told['decisions'])} answers")
             for request, one in zip(asked["requests"], told["decisions"], strict=False):
@@ -115,7 +114,7 @@ class Soak:
                 await asyncio.sleep(0)
 
     async def _decided(
-        self, what: str, questions: Sequence[Mapping[str, Any]], seed: int, pause: float
+        self, what: str, questions: Sequence[Mapping[str, Any]], seed: int
     ) -> AsyncIterator[tuple[Mapping[str, Any], dict[str, Any]]]:
         """Ask one question after the other, and give those that are answered with their answers."""
         caller, dice = load.Caller(self.port), Random(_SEED + seed)  # noqa: S311 - no secret
@@ -126,7 +125,6 @@ class Soak:
                 told = json.loads(answer.body)
                 self.digests[told["digest"]] += 1
                 yield asked, told
-            await asyncio.sleep(pause)
         caller.close()
 
     async def explained(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from selector.decision import Decision, Inputs
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 MOST_KNOWN = 4_096
 _WORDS, _NUMBERS = frozenset((str, bool, NoneType)), frozenset((int, str))
 
-_Said = dict[str, Any]
+_Said = Mapping[str, Any]
 """Numbers by the names of their facts, and words that stand for one."""
+NOTHING: _Said = MappingProxyType({})
 _Key = tuple[object, ...]
 
 
@@ -39,11 +40,39 @@ class Told(NamedTuple):
     met: bool = False
 
 
+class Decided(NamedTuple):
+    """What was decided for a request: all that `first` is, which was decided for another one, but for the numbers.
+
+    `numbers` are those of the layer and `of_call` those of the call by the names of their facts; where there are none
+    `first` is the decision itself. `met` says whether the facts of the decision have those of the call.
+    """
+
+    first: Decision
+    numbers: _Said = NOTHING
+    of_call: _Said = NOTHING
+    met: bool = False
+
+    def decision(self) -> Decision:
+        """Give the decision."""
+        first, numbers, of_call, met = self
+        inputs = first.inputs
+        if inputs is None or not (numbers or of_call):
+            return first
+        layer, facts = inputs.request, {**first.facts, **numbers}
+        if met:
+            facts |= of_call
+        call = {**layer.call, **of_call} if layer.call is not None else None
+        request = Request(layer.role, layer.category, layer.model, {**layer.facts, **numbers}, call, layer.unsaid)
+        own = Inputs(inputs.machine, request, inputs.choices, inputs.policy, inputs.absent, inputs.origins)
+        decision: Decision = object.__new__(Decision)
+        vars(decision).update(vars(first), facts=facts, inputs=own)
+        return decision
+
+
 class _Known(NamedTuple):
-    """A decision that stands for others, the request it was made for, and whether its facts have those of the call."""
+    """A decision that stands for others, and whether its facts have those of the call."""
 
     decision: Decision
-    inputs: Inputs
     met: bool
 
 
@@ -128,7 +157,13 @@ def _related(
     for one in derived:
         pair = [name for name in (one.first, one.second) if name in names]
         if any(name in new for name in pair):
-            yield one.value if one.first in names and one.second in names else itemgetter(pair[0])
+            yield _relation(one) if len(pair) == 2 else itemgetter(pair[0])  # noqa: PLR2004 - a relation of two
+
+
+def _relation(derived: Derived) -> Callable[[Mapping[str, Any]], object]:
+    """Give what tells how two facts are related; what is known of each by itself stands in the key already."""
+    first, second = derived.first, derived.second
+    return (lambda facts: facts[first] == facts[second]) if derived.relation == "equal" else derived.value
 
 
 class Alike:
@@ -141,27 +176,27 @@ class Alike:
         self._shapes: dict[object, _Shape] = {}
         self._kept = 0
 
-    def decide(self, request: object) -> Decision:
-        """Give the decision for a request."""
+    def decide(self, request: object) -> Decided:
+        """Say what is decided for a request."""
         call = request.get("call") if type(request) is dict else None
         if type(request) is not dict or not (call is None or type(call) is dict):
-            return self._decide(request).decision
+            return Decided(self._decide(request).decision)
         shape = self._shape(request, call or {})
         key = shape.key(request, call or {})
         if key is None:
-            return self._decide(request).decision
+            return Decided(self._decide(request).decision)
         numbers = shape.layer.said(request)
-        of_call = shape.call.said(call) if call else {}
+        of_call = shape.call.said(call) if call else NOTHING
         shown = shape.shown.get(key)
         if shown is not None:
             known = shape.known.get(_exactly(key, shown, numbers, of_call))
             if known is not None:
-                return _like(known, numbers, of_call)
+                return Decided(known.decision, numbers, of_call, known.met)
         told = self._decide(request)
         if told.shown is not None and _stands(told, numbers, of_call):
             shown = tuple(name for name in {**numbers, **of_call} if name in told.shown)
             self._keep(shape, key, _exactly(key, shown, numbers, of_call), shown, told)
-        return told.decision
+        return Decided(told.decision)
 
     def _shape(self, request: Mapping[str, object], call: Mapping[str, object]) -> _Shape:
         names = (tuple(request), tuple(call))
@@ -173,10 +208,8 @@ class Alike:
 
     def _keep(self, shape: _Shape, key: _Key, exactly: _Key, shown: tuple[str, ...], told: Told) -> None:
         self._make_room()
-        inputs = told.decision.inputs
-        if inputs is not None:
-            shape.shown[key] = shown
-            shape.known[exactly] = _Known(told.decision, inputs, told.met)
+        shape.shown[key] = shown
+        shape.known[exactly] = _Known(told.decision, told.met)
 
     def _make_room(self) -> None:
         self._kept += 1
@@ -197,20 +230,4 @@ def _stands(told: Told, numbers: _Said, of_call: _Said) -> bool:
         return False
     if of_call and (inputs.request.call is None or not of_call.items() <= inputs.request.call.items()):
         return False
-    return (numbers | of_call if told.met else numbers).items() <= facts.items()
-
-
-def _like(known: _Known, numbers: _Said, of_call: _Said) -> Decision:
-    """Make the decision for a request of which nothing but the numbers differs from one that is known."""
-    first, inputs, met = known
-    layer, facts = inputs.request, {**first.facts, **numbers}
-    call = layer.call
-    if of_call:
-        call = {**call, **of_call}  # type: ignore[dict-item]  # it has a call, as the other one does
-        if met:
-            facts |= of_call
-    request = Request(layer.role, layer.category, layer.model, {**layer.facts, **numbers}, call, layer.unsaid)
-    own = Inputs(inputs.machine, request, inputs.choices, inputs.policy, inputs.absent, inputs.origins)
-    decision: Decision = object.__new__(Decision)
-    vars(decision).update(vars(first), facts=facts, inputs=own)
-    return decision
+    return ({**numbers, **of_call} if told.met else numbers).items() <= facts.items()

@@ -58,7 +58,7 @@ def read_machine(
     if more_than_facts:
         faults += _other_faults(value, path)
     others = {name: item for name, item in flat.items() if name not in of_device} if of_device else flat
-    faults += _pattern_faults(others, vocabulary, path)
+    faults += pattern_faults(others, vocabulary, path)
     return faults, flat
 
 
@@ -133,7 +133,7 @@ def _read_devices(
         words = [*_DEVICE, *own]
         faults += unknown_keys((*where, at), item, words)
         faults += _device_faults(item, (*where, at))
-        faults += _pattern_faults({**platform, **found}, vocabulary, (*where, at))
+        faults += pattern_faults({**platform, **found}, vocabulary, (*where, at))
         flat |= found if numbers.index(device) == at else {}
     return faults, flat
 
@@ -192,7 +192,7 @@ def _other_faults(value: Mapping[str, object], path: Path) -> Iterator[Fault]:
             yield wrong_type((*path, key), "a mapping", value[key])
 
 
-def _pattern_faults(flat: Mapping[str, object], vocabulary: Vocabulary, path: Path) -> Iterator[Fault]:
+def pattern_faults(flat: Mapping[str, object], vocabulary: Vocabulary, path: Path) -> Iterator[Fault]:
     """Check values whose form depends on another fact (an architecture on CUDA)."""
     for fact, pattern in vocabulary.shaped:
         name = fact.name

@@ -8,7 +8,7 @@ import marshal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from selector.alike import Alike, Told
+from selector.alike import Alike, Decided, Told
 from selector.configuring import Choices, choose, read_policy
 from selector.decision import Decision, Inputs
 from selector.facts import Request, read_machine, read_request
@@ -119,7 +119,7 @@ class Lines:
         inputs = self.inputs(self.shared(given), layer)
         return inputs if isinstance(inputs, Decision) else resolve(inputs, self.rules)
 
-    def decide_each(self, shared: Mapping[str, object], requests: Iterable[object]) -> Iterator[Decision]:
+    def decide_each(self, shared: Mapping[str, object], requests: Iterable[object]) -> Iterator[Decided]:
         """Decide for each of many requests to which the rest of a line is common."""
         rest = self.shared(shared)
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from selector.json_lines import writer
 
 if TYPE_CHECKING:
+    from selector.alike import Decided
     from selector.config import AttentionSpec
     from selector.configuring import Choices
-    from selector.decision import Decision
+    from selector.decision import Decision, Inputs
     from selector.facts import Request
     from selector.tracing import Walk
 
-_MOST_ANSWERS = 1_024
+_MOST_KEPT = 4_096
 _written = writer()
 _Of = TypeVar("_Of")
 
@@ -44,6 +45,22 @@ class _Last(Generic[_Of]):
         return text
 
 
+class _Room(str):
+    """JSON with room for numbers."""
+
+    __slots__ = ()
+
+
+class _Form(NamedTuple):
+    """The line of a decision and of those like it, and the names of the numbers that it has room for."""
+
+    first: Decision
+    text: str
+    numbers: tuple[str, ...]
+    of_call: tuple[str, ...]
+    columns: tuple[str | None, ...]
+
+
 class LineWriter:
     """Writes the lines of decisions; what many of them have in common is written once. Threads may share it."""
 
@@ -53,30 +70,55 @@ class LineWriter:
         self._choices: _Last[Choices] = _Last()
         self._times: _Last[dt.datetime] = _Last()
         self._answers: dict[object, str] = {}
+        self._forms: dict[int, _Form] = {}
 
     def line(self, decision: Decision, at: dt.datetime) -> LogLine:
         """Give the line of a decision; `at` is a time in UTC. Raises `ValueError` without inputs."""
-        inputs = decision.inputs
-        if inputs is None:
-            raise ValueError("wanted a decision with its inputs, got one whose input was not valid")
-        when = self._times.get(at) or self._times.keep(at, f"{at.isoformat(timespec='microseconds')[:-6]}Z")
-        request, machine, choices = inputs.request, inputs.machine, inputs.choices
+        inputs, when, row = _inputs(decision), self._when(at), deciding_row(decision)
+        before, after = self._around(decision, inputs, row)
+        text = f'{{"at": "{when}{before}{_written(_asked(inputs.request))}{after}'
+        return LogLine(when, text, _columns(decision, inputs, row))
+
+    def line_of(self, decided: Decided, at: dt.datetime) -> LogLine:
+        """Give the line of what was decided, as `line` gives that of its decision. Raises `ValueError` as it does."""
+        first, numbers, of_call, _ = decided
+        if not (numbers or of_call):
+            return self.line(first, at)
+        form = self._forms.get(id(first))
+        if form is None or form.first is not first:
+            if len(self._forms) >= _MOST_KEPT:
+                self._forms.clear()
+            form = self._forms[id(first)] = self._form(decided)
+        when = self._when(at)
+        said = (when, *[numbers[name] for name in form.numbers], *[of_call[name] for name in form.of_call])
+        return LogLine(when, form.text % said, form.columns)
+
+    def _form(self, decided: Decided) -> _Form:
+        """Write the line with room for its time and its numbers."""
+        first, inputs, row = decided.first, _inputs(decided.first), deciding_row(decided.first)
+        before, after = self._around(first, inputs, row)
+        asked = _asked(inputs.request)
+        numbers, asked["facts"] = _with_room(inputs.request.facts, decided.numbers)
+        of_call, asked["call"] = _with_room(inputs.request.call, decided.of_call)
+        written = ", ".join(
+            f"{_written(key)}: {value if isinstance(value, _Room) else _escaped(_written(value))}"
+            for key, value in asked.items()
+        )
+        text = f'{{"at": "%s{_escaped(before)}{{{written}}}{_escaped(after)}'
+        return _Form(first, text, numbers, of_call, _columns(first, inputs, row))
+
+    def _when(self, at: dt.datetime) -> str:
+        return self._times.get(at) or self._times.keep(at, f"{at.isoformat(timespec='microseconds')[:-6]}Z")
+
+    def _around(self, decision: Decision, inputs: Inputs, row: str | None) -> tuple[str, str]:
+        """Write what stands between the time and the request of a line, and what stands behind them."""
+        machine, choices = inputs.machine, inputs.choices
         facts = self._machines.get(machine) or self._machines.keep(machine, _written(dict(machine)))
         chosen = self._choices.get(choices) or self._choices.keep(choices, _written(_choices(choices)))
         absent = _written(list(inputs.absent)) if inputs.absent else "[]"
-        asked, row = _written(_asked(request)), deciding_row(decision)
-        text = (
-            f'{{"at": "{when}", "digest": "{decision.digest}", "facts": {facts}, "request": {asked}, '
-            f'"choices": {chosen}, "policy": "{inputs.policy}", "absent": {absent}, '
-            f'"decision": {self._answer(decision, row)}}}'
-        )
-        error, arch, platform = decision.error, machine.get("arch"), machine.get("platform")
-        columns = (
-            request.role, request.category, request.model, decision.backend, decision.provider, decision.source,
-            decision.origin, row, error.code if error else None, inputs.policy, decision.digest,
-            arch if isinstance(arch, str) else None, platform if isinstance(platform, str) else None,
-        )  # fmt: skip
-        return LogLine(when, text, columns)
+        before = f'", "digest": "{decision.digest}", "facts": {facts}, "request": '
+        after = f', "choices": {chosen}, "policy": "{inputs.policy}", "absent": {absent}, "decision": '
+        return before, f"{after}{self._answer(decision, row)}}}"
 
     def _answer(self, decision: Decision, row: str | None) -> str:
         key = (
@@ -85,10 +127,42 @@ class LineWriter:
         )  # fmt: skip
         found = self._answers.get(key)
         if found is None:
-            if len(self._answers) >= _MOST_ANSWERS:
+            if len(self._answers) >= _MOST_KEPT:
                 self._answers.clear()
             found = self._answers[key] = _written({**answer_of(decision), "row": row})
         return found
+
+
+def _inputs(decision: Decision) -> Inputs:
+    if decision.inputs is None:
+        raise ValueError("wanted a decision with its inputs, got one whose input was not valid")
+    return decision.inputs
+
+
+def _columns(decision: Decision, inputs: Inputs, row: str | None) -> tuple[str | None, ...]:
+    request, error = inputs.request, decision.error
+    arch, platform = inputs.machine.get("arch"), inputs.machine.get("platform")
+    return (
+        request.role, request.category, request.model, decision.backend, decision.provider, decision.source,
+        decision.origin, row, error.code if error else None, inputs.policy, decision.digest,
+        arch if isinstance(arch, str) else None, platform if isinstance(platform, str) else None,
+    )  # fmt: skip
+
+
+def _with_room(facts: Mapping[str, object] | None, said: Mapping[str, object]) -> tuple[tuple[str, ...], _Room | None]:
+    """Write facts with room for the numbers among those that are said, and name these in their order."""
+    if facts is None:
+        return (), None
+    names = tuple(name for name in facts if isinstance(said.get(name), int))
+    written = (
+        f"{_escaped(_written(name))}: {'%d' if name in names else _escaped(_written(value))}"
+        for name, value in facts.items()
+    )
+    return names, _Room(f"{{{', '.join(written)}}}")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
 
 
 def _asked(request: Request) -> dict[str, object]:

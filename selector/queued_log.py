@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from selector.alike import Decided
 from selector.closing import Closing
 from selector.decision import Decision
 from selector.decision_logs import Log
@@ -18,7 +19,7 @@ from selector.log_lines import LineWriter, LogLine
 
 _BATCH = 1_000
 _TOGETHER = 25
-_Entry = tuple[Decision, dt.datetime]
+_Entry = tuple[Decided, dt.datetime]
 _now = functools.partial(dt.datetime.now, dt.UTC)
 
 
@@ -59,20 +60,17 @@ class QueuedLog(Closing):
 
     def write(self, decision: Decision) -> None:
         """Hand a decision over, unless it has no inputs (what was asked was not valid): it cannot be made again."""
-        if decision.inputs is not None:
-            self._put([decision])
+        self.write_all([Decided(decision)])
 
-    def write_all(self, decisions: Iterable[Decision]) -> None:
-        """Hand over decisions that were made together, at one time; those without inputs are left out."""
-        self._put([one for one in decisions if one.inputs is not None])
-
-    def _put(self, decisions: Sequence[Decision]) -> None:
+    def write_all(self, decided: Iterable[Decided]) -> None:
+        """Hand over what was decided at one time; what has no inputs is left out."""
         queue, at = self._queue, _now()
+        some = [(one, at) for one in decided if one.first.inputs is not None]
         room = 0 if self._closing else max(self.most - len(queue), 0)
-        queue.extend([(one, at) for one in decisions[:room]])
-        if len(decisions) > room:
-            self._lose(len(decisions) - room)
-        if not room or not decisions:
+        queue.extend(some[:room])
+        if len(some) > room:
+            self._lose(len(some) - room)
+        if not room or not some:
             return
         if self._thread is None:
             self._begin()
@@ -170,9 +168,9 @@ class QueuedLog(Closing):
 
     def _lines(self, batch: Sequence[_Entry]) -> Iterator[LogLine]:
         """Make lines; while few wait, who decides goes first: the interpreter is let go after some of them."""
-        for place, (decision, at) in enumerate(batch):
+        for place, (decided, at) in enumerate(batch):
             try:
-                line = self._writer.line(decision, at)
+                line = self._writer.line_of(decided, at)
             except Exception as error:  # noqa: BLE001 - one decision that cannot be written costs no other its line
                 self._failure = error
                 self._lose(1)

@@ -8,7 +8,7 @@ import datetime as dt
 import errno
 import sqlite3
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from selector.closing import Closing
@@ -22,7 +22,10 @@ _BATCH = 500  # lines of one transaction
 _INTERVAL = 0.5  # seconds that a line waits at most
 _MOST_DELETED = 2_000  # old rows for each transaction, so that nobody waits long
 _NAMES = ("at", "line", *COLUMNS)
-_INSERT = f"INSERT INTO decisions ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"  # noqa: S608 - ours
+_TOGETHER = 500  # rows of one statement, during which SQLite works beside the interpreter
+_VALUES = f"({', '.join('?' * len(_NAMES))})"
+_INSERT = f"INSERT INTO decisions ({', '.join(_NAMES)}) VALUES {_VALUES}"  # noqa: S608 - ours
+_INSERT_TOGETHER = _INSERT + f", {_VALUES}" * (_TOGETHER - 1)
 _Row = tuple[str | None, ...]
 
 
@@ -109,7 +112,7 @@ class SqliteLog(Closing):
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(_INSERT, rows)
+            _insert(connection, rows)
             self._delete(connection)
             connection.execute("COMMIT")
         except sqlite3.Error:
@@ -158,6 +161,14 @@ class SqliteLog(Closing):
             self._pending.clear()
             self._thread = None
         self._lock.release()
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    """Add rows: many by one statement, for whose time others have the interpreter, which each statement waits for."""
+    whole = len(rows) - len(rows) % _TOGETHER
+    for at in range(0, whole, _TOGETHER):
+        connection.execute(_INSERT_TOGETHER, [value for row in rows[at : at + _TOGETHER] for value in row])
+    connection.executemany(_INSERT, rows[whole:])
 
 
 def _deleting(old: str, order: str) -> str:

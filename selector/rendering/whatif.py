@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from selector.analysis.changes import with_facts
 from selector.decision import Decision
-from selector.facts import Request
+from selector.facts import Request, pattern_faults
 from selector.rendering.layout import Branch, Note, Page
 from selector.rendering.text import words
 from selector.rendering.tree import answer
@@ -88,6 +88,9 @@ def what_if(decision: Decision, changes: Sequence[tuple[str, object]]) -> WhatIf
         else:
             inputs = with_facts(inputs, {name: value}, rules.vocabulary)  # type: ignore[dict-item]
         found[name] = None if gone else value  # type: ignore[assignment]
+    problems = [*_misshapen(inputs.machine, found, rules.vocabulary)]
+    if problems:
+        raise FactsError(problems)
     return WhatIf(decision, resolve(inputs, rules), found)
 
 
@@ -98,18 +101,32 @@ def _named(request: Request, name: str, value: str | None) -> Request:
     return replace(request, model=value) if name == "model" else replace(request, category=value)
 
 
+def _misshapen(machine: Mapping[str, Value], changed: Mapping[str, Value], vocabulary: Vocabulary) -> Iterator[Problem]:
+    """Check values whose form another fact settles, where either of them was changed."""
+    settles = {fact.name: str(pattern.fact) for fact, pattern in vocabulary.shaped}
+    for fault in pattern_faults(machine, vocabulary, ()):
+        name = str(fault.path[0])
+        of = [one for one in (name, settles[name]) if one in changed]
+        if of:
+            yield Problem(_place(of[0]), fault.code, fault.message, fault.hint)
+
+
+def _place(name: str) -> Place:
+    return Place(f"--what-if {shown(name)}")
+
+
 def _problems(name: str, value: object, vocabulary: Vocabulary) -> Iterator[Problem]:
-    place = Place(f"--what-if {shown(name)}")
+    where = _place(name)
     known = [fact.name for fact in vocabulary.facts.values() if fact.group in _OPEN]
     if name not in known:
         package = PACKAGE_PREFIX + name
         hint = f"did you mean `{package}`?" if package in known else nearest(name, known)
-        yield Problem(place, "unknown-fact", f"no fact `{shown(name)}` of the machine or the request", hint)
+        yield Problem(where, "unknown-fact", f"no fact `{shown(name)}` of the machine or the request", hint)
         return
     fact = vocabulary.facts[name]
     misfit = None if value == UNKNOWN or (value is None and fact.null) else fact.misfit(value)
     if misfit is not None:
-        yield Problem(place, "bad-value", misfit.message, misfit.hint)
+        yield Problem(where, "bad-value", misfit.message, misfit.hint)
 
 
 def render_what_if(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from selector.alike import Decided
 from selector.analysis.diff import diff
 from selector.analysis.remaining import remaining
 from selector.decision import Decision, Outdated
@@ -58,7 +59,7 @@ def decided(given: Given, now: Now) -> Decision:
     return decision
 
 
-def all_decided(given: Given, now: Now) -> Iterator[Decision]:
+def all_decided(given: Given, now: Now) -> Iterator[Decided]:
     """Decide for each of many requests; one that is not valid is answered by its own decision.
 
     Raises `ServiceError` where what they share is not valid.

@@ -8,7 +8,7 @@ import gc
 import hmac
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -17,6 +17,7 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads it from th
 from starlette.responses import Response
 
 from selector import __version__, data
+from selector.alike import Decided
 from selector.json_lines import writer
 from selector.merged import as_yaml
 from selector.rules.problems import nearest
@@ -28,14 +29,13 @@ from selector.service.served import Now, Served
 from selector.service.settings import Settings
 
 if TYPE_CHECKING:
-    from selector.decision import Decision
     from selector.queued_log import QueuedLog
     from selector.reloading import Reload
 
 SETTINGS_VARIABLE = "ATTENTION_SELECTOR_SERVE"
 TOKEN_VARIABLE = "ATTENTION_SELECTOR_TOKEN"  # noqa: S105 - the name of a variable
-_MOST_QUEUED = 20_000
-"""How many decisions may wait to be written: two batches of the largest size."""
+_MOST_QUEUED = 15_000
+"""How many decisions may wait to be written: what takes less than a second, also where it is an SQLite file."""
 _MOST_AT_WORK = 2
 """How many explanations and comparisons are made at a time: each keeps a processor busy."""
 _COLLECTED = (25_000, 10, 10)
@@ -138,30 +138,28 @@ class _Service:
         if "requests" in given:
             return await run_in_threadpool(self._all_decided, given, now)
         decision = answers.decided(given, now)
-        self._heard([decision])
+        self._heard([Decided(decision)])
         answer = {"id": given.get("id"), **decision.answer(), "provider": decision.provider}
         return _json({**answer, "digest": now.rules.digest, "outdated": answers.outdated(now.outdated)})
 
     def _all_decided(self, given: Mapping[str, object], now: Now) -> Response:
-        decisions = list(answers.all_decided(given, now))
-        self._heard(decisions)
-        texts: dict[object, str] = {}
+        decided = list(answers.all_decided(given, now))
+        self._heard(decided)
+        texts: dict[int, str] = {}
         told = []
-        for one in decisions:
-            key = (one.backend, one.source, one.origin, one.rule, one.log, one.warnings, one.error, one.provider)
-            text = texts.get(key)
+        for one, *_ in decided:
+            text = texts.get(id(one))
             if text is None:
-                text = texts[key] = _written({**one.answer(), "provider": one.provider})
+                text = texts[id(one)] = _written({**one.answer(), "provider": one.provider})
             told.append(text)
         head = _written({"digest": now.rules.digest, "outdated": answers.outdated(now.outdated)}).removesuffix("}")
         body = f'{head}, "decisions": [{", ".join(told)}]}}'
         return Response(body, media_type="application/json")
 
-    def _heard(self, decisions: Iterable[Decision]) -> None:
-        some = list(decisions)
-        self.metrics.decided(some)
+    def _heard(self, decided: Sequence[Decided]) -> None:
+        self.metrics.decided(one.first for one in decided)
         if self.log is not None:
-            self.log.write_all(some)
+            self.log.write_all(decided)
 
     async def explain(self, request: Request) -> Response:
         """Explain one line."""

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter as Counts
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where worker processes share what they count; each of them answers for all then."""
+_OUTCOME = attrgetter("backend", "source", "error")
 _PREFIX = "attention_selector_"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -60,9 +62,8 @@ class Metrics:
 
     def decided(self, decisions: Iterable[Decision]) -> None:
         """Count some decisions."""
-        counts = Counts((one.backend, one.source, one.error.code if one.error else None) for one in decisions)
-        for (backend, source, error), count in counts.items():
-            self.decisions.labels(backend or "none", source or "none", error or "none").inc(count)
+        for (backend, source, error), count in Counts(map(_OUTCOME, decisions)).items():
+            self.decisions.labels(backend or "none", source or "none", error.code if error else "none").inc(count)
         self._look_at_log()
 
     def reloaded(self, reload: Reload) -> None:

@@ -71,7 +71,7 @@ def document() -> Json:
 
 def _paths(now: Now) -> Json:
     decision = {"id": 1, **answers.decided(_LINE, now).answer()}
-    many = [one.answer() for one in answers.all_decided(_BATCH, now)]
+    many = [one.first.answer() for one in answers.all_decided(_BATCH, now)]
     digest = now.rules.digest
     decided: Json = {
         "one": {"summary": "One layer.", "value": {**decision, "digest": digest, "outdated": None}},

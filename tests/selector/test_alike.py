@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from selector import alike, kinds, lines
 from selector.decision import Decision
 from selector.lines import Lines
+from selector.log_lines import LineWriter
 from selector.resolve import resolve_told
 from selector.ruleset import RuleSet, load_rules, shipped
 from tests.oracle.situations import situations
@@ -19,6 +21,7 @@ from tests.selector.conftest import ALL, CPU, cuda, overlay
 
 NUMBERS = (1, 2, 3, 8, 16, 40, 64, 72, 96, 127, 128, 129, 192, 256, 257, 160_000, 160_001, 160_002, 2**40)
 ODD: tuple[Any, ...] = (0, -1, True, False, None, 1.0, 64.0, "64", "symbolic", "sym", "", [], {}, [64], 10**400)
+NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 LAYER = {"role": "self", "head_dim": 128, "num_heads": 16, "num_kv_heads": 16}
 SAGE = {"facts": cuda("sm_120", ALL), "backend": "SAGE_ATTN"}
 CALL = {"mask": "none", "dtype": "bfloat16", "seq_len_q": 512, "seq_len_kv": 512}
@@ -38,7 +41,12 @@ def told(decision: Decision) -> dict[str, Any]:
 def same(answers: Lines, shared: Mapping[str, Any], requests: Iterable[object]) -> list[Decision]:
     """Decide for all of them together, and see that each is decided as by itself."""
     requests = list(requests)
-    found = list(answers.decide_each(shared, requests))
+    decided = list(answers.decide_each(shared, requests))
+    found = [one.decision() for one in decided]
+    writer, other = LineWriter(), LineWriter()
+    for short, one in zip(decided, found, strict=True):
+        if one.inputs is not None:
+            assert writer.line_of(short, NOON) == other.line(one, NOON)
     for request, one in zip(requests, found, strict=True):
         alone = answers.decide({**shared, "request": request})
         assert told(one) == told(alone), request
@@ -93,7 +101,7 @@ def test_few_are_decided_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made = counted(monkeypatch)
     requests = [{**LAYER, "num_heads": 12 * heads, "num_kv_heads": heads} for heads in range(1, 1001)]
 
-    found = list(Lines(shipped()).decide_each({"facts": cuda(packages=ALL)}, requests))
+    found = [one.decision() for one in Lines(shipped()).decide_each({"facts": cuda(packages=ALL)}, requests)]
 
     assert len(made) == 1
     assert [one.facts["num_heads"] for one in found] == [12 * heads for heads in range(1, 1001)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from selector import Selector
+from selector.alike import Decided
 from selector.closing import Closing
 from selector.decision import Decision
 from selector.decision_log import DecisionLog
@@ -131,14 +132,14 @@ def test_decisions_of_one_time_are_handed_over_together(tmp_path: Path) -> None:
 
     log.write_all([])
     assert log._thread is None
-    log.write_all([made[0], decide(CPU, {"head_dim": "x"}), *made[1:3]])
-    log.write_all(iter(made[3:]))
+    log.write_all([Decided(one) for one in (made[0], decide(CPU, {"head_dim": "x"}), *made[1:3])])
+    log.write_all(map(Decided, made[3:]))
 
     assert (log.dropped, log.close(), log.dropped) == (3, 0, 3)
     found = [json.loads(line.raw or b"") for line in read(tmp_path / "log")]
     assert [line["request"]["facts"]["head_dim"] for line in found] == [1, 2, 3, 4, 5]
     assert len({line["at"] for line in found}) == 2
-    log.write_all(made)
+    log.write_all(map(Decided, made))
     assert log.dropped == 11
 
 

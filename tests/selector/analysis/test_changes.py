@@ -248,6 +248,7 @@ def test_a_fact_is_made_unknown() -> None:
         ("cudnn", "x", "--what-if cudnn: bad-value: `cudnn`: wanted an integer, got the string `x`"),
         ("policy", "strict", "--what-if policy: unknown-fact: no fact `policy` of the machine or the request"),
         ("dtype", None, "--what-if dtype: bad-value: `dtype`: wanted a string, got null"),
+        ("arch", "hopper", "--what-if arch: bad-value: `arch`: wanted a value such as `sm_90` on cuda, got `hopper`"),
     ],
 )  # fmt: skip
 def test_a_change_that_is_none(name: str, value: object, said: str) -> None:
@@ -256,3 +257,15 @@ def test_a_change_that_is_none(name: str, value: object, said: str) -> None:
         what_if(decide(cuda()), [(name, value)])
 
     assert str(caught.value) == said
+
+
+def test_a_change_that_does_not_go_with_what_stays() -> None:
+    """The form of an architecture is settled by the platform: both are changed then."""
+    amd = decide({"platform": "rocm", "arch": "gfx942"})
+
+    with pytest.raises(FactsError) as caught:
+        what_if(amd, [("platform", "cuda")])
+
+    said = "--what-if platform: bad-value: `arch`: wanted a value such as `sm_90` on cuda, got `gfx942`"
+    assert str(caught.value) == said
+    assert what_if(amd, [("platform", "cuda"), ("arch", "sm_90")]).after.facts["arch"] == "sm_90"
