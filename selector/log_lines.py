@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from selector.facts import Request
     from selector.tracing import Walk
 
-_MOST_KEPT = 4_096
+_MOST_ANSWERS, _MOST_FORMS = 1_024, 512
 _written = writer()
 _Of = TypeVar("_Of")
 
@@ -86,7 +86,7 @@ class LineWriter:
             return self.line(first, at)
         form = self._forms.get(id(first))
         if form is None or form.first is not first:
-            if len(self._forms) >= _MOST_KEPT:
+            if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
             form = self._forms[id(first)] = self._form(decided)
         when = self._when(at)
@@ -127,7 +127,7 @@ class LineWriter:
         )  # fmt: skip
         found = self._answers.get(key)
         if found is None:
-            if len(self._answers) >= _MOST_KEPT:
+            if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
             found = self._answers[key] = _written({**answer_of(decision), "row": row})
         return found

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from selector.rules.tables import Table, fill, problems_of_order
+from selector.rules.tables import Table, fields, fill, problems_of_order
 from tests.selector.rules.language import Facts, read_table, table, words
 from tests.selector.rules.texts import short
 
@@ -250,3 +250,12 @@ def test_a_table_without_rows_has_no_order() -> None:
 
     assert isinstance(found, Table)
     assert problems_of_order(found, []) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [("", set()), ("none", set()), ("{arch}", {"arch"}), ("{a} of {b.c}, {a}", {"a", "b.c"}), ("{", set())],
+)
+def test_a_template_says_which_facts_it_shows(template: str, shown: set[str]) -> None:
+    """Each once."""
+    assert fields(template) == shown
