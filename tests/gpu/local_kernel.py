@@ -30,7 +30,7 @@ def lay_out(folder: Path, module: str = MODULE, *, archs: list[str] | None = Non
     """`folder` with one build for the running torch, whose functions are those of `module`."""
     name = build_name(torch.__version__, torch.version.cuda or "", platform.machine())
     home = folder / "build" / name
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, exist_ok=True)
     (home / "__init__.py").write_text(f"from {module} import flash_attn_func, flash_attn_varlen_func\n")
     written = {
         "name": "flash-attn3",
