@@ -13,7 +13,7 @@ from operator import itemgetter
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from selector.decision import Decision, Inputs
+from selector.decision import Decision, Inputs, Told
 from selector.facts import Request
 from selector.kinds import Kinds, Numbers
 
@@ -27,17 +27,6 @@ _Said = Mapping[str, Any]
 """Numbers by the names of their facts, and words that stand for one."""
 NOTHING: _Said = MappingProxyType({})
 _Key = tuple[object, ...]
-
-
-class Told(NamedTuple):
-    """A decision, and what it says: the facts whose values its texts show, and whether it looked at the call.
-
-    `shown` is None where it stands for no other decision.
-    """
-
-    decision: Decision
-    shown: frozenset[str] | None = None
-    met: bool = False
 
 
 class Decided(NamedTuple):
@@ -88,7 +77,7 @@ class _Fields:
         self.read = _reader(self.numbers)
 
     def key(self, given: Mapping[str, Any]) -> list[object] | None:
-        """Give the words, and of each number its kind where the rules ask; None for what is neither."""
+        """Give the words, and the kind of each number; None for what is neither."""
         words, numbers = self.words(given), self.read(given)
         if not (_WORDS.issuperset(map(type, words)) and _NUMBERS.issuperset(map(type, numbers))):
             return None
@@ -98,6 +87,8 @@ class _Fields:
                 key.append(kinds[number])
             elif number < kinds.least:
                 return None
+            else:
+                key.append(0)  # as every other number
         return key
 
     def said(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from selector.configuring import Choices, Origin
 from selector.facts import Request
@@ -95,7 +95,8 @@ class Decision:
     build that was looked at why it fits or not. `rule` is ``table/row-id`` of
     the row that decided; `transform` says how the call is changed without changing its result. `facts` are all facts
     that were used, `missing` those that were not known and could change the answer. Equal `digest` and facts give an
-    equal decision. `outdated` says so where the rules served on because newer ones are broken.
+    equal decision. `last_row` is the row at which the walk ended, of a call that was refused the first that did it.
+    `outdated` says so where the rules served on because newer ones are broken.
     """
 
     backend: str | None
@@ -118,7 +119,7 @@ class Decision:
     outdated: Outdated | None = None
     recorded_missing: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     recorded_origins: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
-    refused_by: str | None = field(default=None, repr=False, compare=False)
+    last_row: str | None = field(default=None, repr=False, compare=False)
     inputs: Inputs | None = field(default=None, repr=False, compare=False)
     rules: RuleSet | None = field(default=None, repr=False, compare=False)
 
@@ -194,6 +195,17 @@ class Decision:
         from selector.records import read_decision  # needs pydantic
 
         return read_decision(data)
+
+
+class Told(NamedTuple):
+    """A decision, and what it says: the facts whose values its texts show, and whether it looked at the call.
+
+    `shown` is None where it stands for no other decision.
+    """
+
+    decision: Decision
+    shown: frozenset[str] | None = None
+    met: bool = False
 
 
 def _of_facts(decision: Decision) -> tuple[Sequence[str], Mapping[str, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from selector.rules.conditions import Condition, tests
+from selector.rules.conditions import tests
 
 if TYPE_CHECKING:
     from selector.rules.vocabulary import Fact
@@ -45,10 +45,10 @@ class Numbers:
     def __init__(self, rules: RuleSet) -> None:
         """Collect every test of every number."""
         vocabulary = rules.vocabulary
-        asked: dict[str, dict[tuple[str, str], Check]] = {}
-        for condition in _conditions(rules):
+        asked: dict[str, dict[object, Check]] = {}
+        for condition in rules.conditions():
             for test in tests(condition):
-                asked.setdefault(test.fact, {})[test.op, test.wanted] = test.check
+                asked.setdefault(test.fact, {})[test.op, test.wanted, test.mentions] = test.check
         named = {row.read_from for table in rules.tables.values() for row in table.rows}
         self.derived = vocabulary.derived
         self.kinds = {
@@ -57,13 +57,3 @@ class Numbers:
             for fact in vocabulary.group.get(group, ())
             if fact.type == "integer" and fact.name not in named
         }
-
-
-def _conditions(rules: RuleSet) -> Iterator[Condition]:
-    """Give every condition on which a decision may depend."""
-    for table in rules.tables.values():
-        yield from (row.when for row in table.rows)
-    for abilities in rules.abilities.values():
-        yield from abilities.values()
-    for cautions in (rules.warnings, *(backend.unverified for backend in rules.backends.values())):
-        yield from (caution.when for caution in cautions)

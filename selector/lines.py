@@ -8,9 +8,8 @@ import marshal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from selector.alike import Alike, Decided, Told
 from selector.configuring import Choices, choose, read_policy
-from selector.decision import Decision, Inputs
+from selector.decision import Decision, Inputs, Told
 from selector.facts import Request, read_machine, read_request
 from selector.faults import Fault, unknown_keys, wrong_type
 from selector.json_lines import strict_value, text_of, writer
@@ -23,6 +22,7 @@ from selector.serving import invalid
 from selector.tracing import Trace
 
 if TYPE_CHECKING:
+    from selector.alike import Decided
     from selector.decision_logs import Log
 
 _written = writer()
@@ -121,6 +121,8 @@ class Lines:
 
     def decide_each(self, shared: Mapping[str, object], requests: Iterable[object]) -> Iterator[Decided]:
         """Decide for each of many requests to which the rest of a line is common."""
+        from selector.alike import Alike  # only for many requests at once
+
         rest = self.shared(shared)
 
         def decide(request: object) -> Told:

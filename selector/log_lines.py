@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from selector.json_lines import writer
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from selector.configuring import Choices
     from selector.decision import Decision, Inputs
     from selector.facts import Request
-    from selector.tracing import Walk
 
 _MOST_ANSWERS, _MOST_FORMS = 1_024, 512
 _written = writer()
@@ -200,14 +199,4 @@ def deciding_row(decision: Decision) -> str | None:
         return decision.rule
     if error.code != "refused" or decision.rules is None or decision.inputs is None:
         return None
-    return decision.refused_by or _refusing(decision.explain().walks)
-
-
-def _refusing(walks: Sequence[Walk]) -> str | None:
-    """Find the row that refused: of a call the first one that did, whatever was tried instead of it."""
-    for walk in walks:
-        chosen = walk.chosen
-        if walk.table == "call" and (chosen is None or chosen.row.action == "refuse"):
-            return chosen.row.name if chosen else None
-    last = walks[-1].chosen if walks else None
-    return last.row.name if last else None
+    return decision.last_row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from selector.facts import derive
-from selector.kinds import Numbers
 from selector.rules.conditions import ALWAYS, UNKNOWN, Both, Condition, Result, Test, blame, tests
 from selector.rules.tables import Row
 from selector.rules.vocabulary import PACKAGE_PREFIX, Value
@@ -14,6 +14,7 @@ from selector.rules.walk import needs_newer
 
 if TYPE_CHECKING:
     from selector.catalog import Caution
+    from selector.kinds import Numbers
     from selector.ruleset import RuleSet
 
 Facts = Mapping[str, Value]
@@ -90,8 +91,14 @@ class Prepared:
         self.apart = self._configured_apart()
         """Whether no fact follows from one of the config and another one."""
         called = {fact.name for fact in rules.vocabulary.group.get("call", ())}
-        self.numbers = Numbers(rules)
         self.required_of_calls = tuple(name for name in rules.table("call").requires if name in called)
+
+    @functools.cached_property
+    def numbers(self) -> Numbers:
+        """What the rules ask of the numbers in a request."""
+        from selector.kinds import Numbers  # only for many requests at once
+
+        return Numbers(self._rules)
 
     # --- warnings ---
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from selector.alike import Told
 from selector.catalog import ModelRole
 from selector.configuring import Origin
-from selector.decision import Decision, Failure, Inputs, Source, ordered
+from selector.decision import Decision, Failure, Inputs, Source, Told, ordered
 from selector.facts import derive
 from selector.rules.problems import Place, Problem, listing, nearest, shown
 from selector.rules.tables import Row, fields, fill
@@ -119,16 +118,16 @@ class _Resolution:
             provider=provider,
             transform=self.transform if good else None,
             spec=self.spec if good else None,
-            refused_by=None if good else self.refused_by(error),
+            last_row=self.last_row(),
             inputs=self.inputs,
             rules=self.rules,
         )
         return decision
 
-    def refused_by(self, error: Failure | None) -> str | None:
-        """Name the row that refused: of a call the first one that did, whatever was tried instead of it."""
+    def last_row(self) -> str | None:
+        """Name the row at which it ended: of a call the first that refused, whatever was tried instead of it."""
         row = self.refusals[0] if self.refusals else self.last
-        return row.name if row is not None and error is not None and error.code == "refused" else None
+        return None if row is None else row.name
 
     def log_line(self) -> str:
         if self.source != "platform":

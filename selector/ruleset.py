@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from selector import data
 from selector.catalog import Backend, Caution, Model, Provider, Roles
 from selector.prepared import Prepared
 from selector.rule_files import TABLES, Finder
+from selector.rules.conditions import Condition
 from selector.rules.deciding import Decider
 from selector.rules.nodes import Node
 from selector.rules.problems import Problem
@@ -61,6 +62,15 @@ class RuleSet:
     def table(self, name: str) -> Table:
         """Give one of the tables."""
         return self.tables[name]
+
+    def conditions(self) -> Iterator[Condition]:
+        """Give every condition on which a decision may depend."""
+        for table in self.tables.values():
+            yield from (row.when for row in table.rows)
+        for needs in self.abilities.values():
+            yield from needs.values()
+        for cautions in (self.warnings, *(backend.unverified for backend in self.backends.values())):
+            yield from (caution.when for caution in cautions)
 
     def decider(self, name: str) -> Decider:
         """Give one of the tables with what its targets need, ready to be asked."""

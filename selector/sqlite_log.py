@@ -25,7 +25,6 @@ _NAMES = ("at", "line", *COLUMNS)
 _TOGETHER = 500  # rows of one statement, during which SQLite works beside the interpreter
 _VALUES = f"({', '.join('?' * len(_NAMES))})"
 _INSERT = f"INSERT INTO decisions ({', '.join(_NAMES)}) VALUES {_VALUES}"  # noqa: S608 - ours
-_INSERT_TOGETHER = _INSERT + f", {_VALUES}" * (_TOGETHER - 1)
 _Row = tuple[str | None, ...]
 
 
@@ -165,9 +164,11 @@ class SqliteLog(Closing):
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
     """Add rows: many by one statement, for whose time others have the interpreter, which each statement waits for."""
-    whole = len(rows) - len(rows) % _TOGETHER
-    for at in range(0, whole, _TOGETHER):
-        connection.execute(_INSERT_TOGETHER, [value for row in rows[at : at + _TOGETHER] for value in row])
+    together = min(_TOGETHER, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(_NAMES))
+    whole = len(rows) - len(rows) % together
+    for at in range(0, whole, together):
+        many = f"{_INSERT}{f', {_VALUES}' * (together - 1)}"
+        connection.execute(many, [value for row in rows[at : at + together] for value in row])
     connection.executemany(_INSERT, rows[whole:])
 
 

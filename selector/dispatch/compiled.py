@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from selector.dispatch.plans import Plan, plan_of
 from selector.dispatch.signatures import Alignment, MaskSays, Signature
-from selector.rules.conditions import Condition, tests
+from selector.rules.conditions import tests
 from selector.rules.vocabulary import Value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Marks:
 def marks_of(rules: RuleSet) -> Marks:
     """Find how the rules tell lengths apart."""
     bounds, divisors = {0, 1}, set[int]()
-    for condition in _conditions(rules):
+    for condition in rules.conditions():
         for test in tests(condition):
             if test.fact not in _LENGTHS:
                 continue
@@ -68,15 +68,6 @@ def marks_of(rules: RuleSet) -> Marks:
                 else:
                     bounds.update(itertools.chain(numbers, (number - 1 for number in numbers)))
     return Marks(tuple(sorted(bound for bound in bounds if bound >= 0)), tuple(sorted(divisors)))
-
-
-def _conditions(rules: RuleSet) -> Iterator[Condition]:
-    for table in rules.tables.values():
-        yield from (row.when for row in table.rows)
-    for needs in rules.abilities.values():
-        yield from needs.values()
-    yield from (caution.when for backend in rules.backends.values() for caution in backend.unverified)
-    yield from (caution.when for caution in rules.warnings)
 
 
 class Plans:

@@ -96,11 +96,6 @@ def _number(value: int) -> str:
     return str(value) if bits < _MOST_BITS else f"{'-' if value < 0 else ''}{hex(abs(value))[:12]}… of {bits} bits"
 
 
-def said(error: Exception) -> str:
-    """Give what an error says, in small letters; of one of the system, its own words."""
-    return (getattr(error, "strerror", None) or str(error)).lower()
-
-
 def reason_of(error: Exception) -> str:
     """Give what an error says, in small letters; one of the system says it in the system's words."""
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -227,6 +228,21 @@ def test_every_place_that_may_ask_of_a_number_is_looked_at(tmp_path: Path) -> No
 
     assert {one.log for one in found} >= {f"Defaulting to diffusion attention backend SDPA {n}" for n in (4, 5, 6)}
     assert sum("many: 1" in one.warnings for one in found) == 6
+
+
+def test_words_that_stand_for_a_number_keep_their_places(tmp_path: Path) -> None:
+    """Also of numbers of which no rule asks anything."""
+    names = ("num_heads", "num_kv_heads", "seq_len_q")
+    declared = [(f"  {name}:\n    type: integer\n", "    special: [any, some]\n") for name in names]
+    edits = {"vocabulary.yaml": [(text, text + more) for text, more in declared]}
+    rules = load_rules([overlay(tmp_path / "rules", edits)])
+    values = (1, 2, "any", "some")
+    requests = [
+        {"role": "self", **dict(zip(names, chosen, strict=True))} for chosen in itertools.product(values, repeat=3)
+    ]
+
+    same(Lines(rules), {"facts": cuda(packages=ALL)}, requests)
+    same(Lines(rules), {"facts": cuda(packages=ALL)}, reversed(requests))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

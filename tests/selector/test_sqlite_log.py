@@ -23,6 +23,7 @@ from tests.selector.command.runs import environment
 from tests.selector.conftest import CPU, FI, cuda, decide
 from tests.selector.logged_lines import decisions, line_of, logged, write_in_threads
 
+NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 TRTLLM = {"per_role": {"cross": {"backend": "TRTLLM_ATTN", "skip_softmax": {"target_sparsity": 0.5}}}}
 WRITING = """
 import sys, time
@@ -107,6 +108,21 @@ def test_lines_come_in_their_order_and_all_of_them(tmp_path: Path) -> None:
     found = [json.loads(row["line"])["decision"]["log"] for row in rows(log.path)]
     assert (log.dropped, log.last_error) == (0, None)
     assert found == [one.log for one in made]
+
+
+def test_rows_of_one_statement_are_no_more_than_sqlite_takes(tmp_path: Path) -> None:
+    """Older ones take 999 values."""
+    made = [line_of(one, NOON) for one in decisions(3, 700)]
+    lines = logged(*({**line, "digest": f"{number:064}"} for number, line in enumerate(made)))
+    log = SqliteLog(tmp_path / "log.sqlite")
+    assert log._connection is not None
+    log._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+
+    log.write_lines(lines)
+    log.close()
+
+    assert (log.dropped, log.last_error) == (0, None)
+    assert [row["digest"] for row in rows(log.path)] == [f"{number:064}" for number in range(len(made))]
 
 
 def test_a_decision_without_inputs_has_no_row(tmp_path: Path) -> None:
